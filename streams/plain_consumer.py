@@ -19,6 +19,8 @@ _BATCH_RECORDS = 500
 _NO_HEADERS: Mapping[str, bytes] = MappingProxyType({})
 _FETCH_BYTES = 4 * LARGEST_RECORD
 _BRIEF_WAIT_MS = 20
+_START_S = 2.0
+"""Seconds for which a cancelled start may go on; with a broker that answers it takes a hundredth of that."""
 
 
 @asynccontextmanager
@@ -58,10 +60,17 @@ async def open_adapted_consumer(
 
 
 async def _start(consumer: AIOKafkaConsumer, kafka: KafkaSettings) -> None:
+    """Start a consumer; a cancellation is delayed until it has connected: aiokafka loses connections half made."""
+    starting = asyncio.ensure_future(consumer.start())
     try:
-        await consumer.start()
+        await asyncio.shield(starting)
     except KafkaConnectionError as fault:
         raise await why_unavailable(kafka, fault) from fault
+    except asyncio.CancelledError:
+        await asyncio.wait({starting}, timeout=_START_S)
+        starting.cancel()
+        await asyncio.wait({starting})
+        raise
 
 
 async def _closed(consumer: AIOKafkaConsumer) -> None:

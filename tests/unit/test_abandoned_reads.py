@@ -22,13 +22,20 @@ KAFKA = KafkaSettings(bootstrap="127.0.0.1:1")
 
 
 class Slow:
-    """A consumer that takes a while to stop."""
+    """A consumer that takes a while to start and to stop."""
 
     def __init__(self) -> None:
         self.gate, self.stopping, self.stopped = asyncio.Event(), asyncio.Event(), False
+        self.begun, self.started, self.given_up = asyncio.Event(), False, False
 
     async def start(self) -> None:
-        """Nothing."""
+        self.begun.set()
+        try:
+            await self.gate.wait()
+        except asyncio.CancelledError:
+            self.given_up = True
+            raise
+        self.started = True
 
     async def stop(self) -> None:
         self.stopping.set()
@@ -66,6 +73,21 @@ async def test_a_consumer_is_stopped_to_the_end_although_its_reader_is_cancelled
     slow.gate.set()
     await asyncio.wait({reading})
     assert (slow.stopped, reading.cancelled()) == (True, True)
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_a_start_that_is_cancelled_goes_on_until_it_has_connected_or_takes_too_long(monkeypatch, answers: bool):
+    slow: Any = Slow()
+    if not answers:
+        monkeypatch.setattr(plain_consumer, "_START_S", 0.01)
+    starting = asyncio.ensure_future(plain_consumer._start(slow, KAFKA))
+    await slow.begun.wait()
+    starting.cancel()
+    if answers:
+        await asyncio.sleep(0)
+        slow.gate.set()
+    await asyncio.wait({starting})
+    assert (slow.started, slow.given_up, starting.cancelled()) == (answers, not answers, True)
 
 
 async def test_a_backlog_whose_reader_is_cancelled_is_closed_at_once(monkeypatch):
