@@ -283,7 +283,9 @@ async def test_a_memory_is_found_by_a_query(gateway):
         timeline = await client.call_tool("timeline", where)
         unsaid = await client.call_tool("timeline", {"conversation_id": "c"})
         unknown = await client.call_tool("timeline", {"query": "Who?", "conversation_id": "new"})
-    assert "Rome" in history.structured_content["changes"][0]["memory"]["text"]
+    last = history.structured_content["changes"][-1]
+    assert (last["kind"], last["memory"]["text"]) == ("superseded", "Ann moved to Lyon in March.")
+    assert last["by"]["text"] == "Ann moved to Rome in June."
     assert any("Rome" in memory["text"] for memory in timeline.structured_content["memories"])
     assert "name a query or a memory_id" in unsaid.content[0].text
     assert "no memory fits the query" in unknown.content[0].text
