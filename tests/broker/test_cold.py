@@ -156,7 +156,7 @@ async def came_late(own: Pipeline, snapshots_before: list[bytes], receipt: str, 
     late.parent.mkdir(parents=True, exist_ok=True)
     late.write_bytes(data)
     found = await own.eunoe(*verify, **ledger)
-    assert (found.code, "1 stray snapshots in the cold store" in found.out) == (1, True)
+    assert (found.code, "1 stray snapshot in the cold store" in found.out) == (1, True)
 
     async def deleted() -> bool:
         return not late.exists()
