@@ -149,6 +149,20 @@ async def test_offline_the_last_two_utterances_give_what_they_state():
     assert told == [("new", "Ben moved to Lyon in May.", ())]
 
 
+@pytest.mark.parametrize(
+    "dialogue",
+    [
+        ["Ann: I ran the marathon in 2:05. Sorry, it was 2:15, not 2:05."],
+        ["Ann: I ran the marathon in 2:05.", "Ann: No, 2:15, not 2:05."],
+    ],
+    ids=["one line", "two lines"],
+)
+async def test_offline_a_statement_is_told_with_its_correction(dialogue: list[str]):
+    ((_, text, _),) = await blend(*dialogue)
+    assert text.startswith("Ann ran the marathon in 2:05.")
+    assert "2:15, not 2:05" in text
+
+
 async def test_offline_at_most_two_insights():
     told = await blend("Ann: I quit my job. I sold my car. I adopted a cat. I joined a choir.")
     assert len(told) == 2

@@ -8,7 +8,7 @@ from eunoe.schemas.memory import Memory, MemoryDraft
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.blend.turn import CODE, Blend, BlendInput, speakers_of
 from eunoe.workers.text.drafts import plain_words, without_repeats
-from eunoe.workers.text.extraction import EXTRACTION, MIN_OTHERS, choose, draft_of
+from eunoe.workers.text.extraction import EXTRACTION, MIN_OTHERS, choose, with_corrections
 from eunoe.workers.text.statements import statements_in
 from eunoe.workers.text.terms import STOPWORDS
 
@@ -29,8 +29,9 @@ class OfflineBlender:
     async def blend(self, turn: BlendInput, *, urgent: bool) -> Blend:
         """The salient statements of the last two utterances."""
         del urgent
-        statements = choose(statements_in(turn.latest), MIN_OTHERS, self._settings.max_insights)
-        fresh = without_noted((draft_of(statement) for statement in statements), turn.earlier)
+        statements = statements_in(turn.latest)
+        chosen = choose(statements, MIN_OTHERS, self._settings.max_insights)
+        fresh = without_noted(with_corrections(chosen, statements), turn.earlier)
         insights = tuple(_insight(draft, turn.memories) for draft in fresh)
         return Blend(insights, Provenance(code=CODE, model=EXTRACTION))
 
