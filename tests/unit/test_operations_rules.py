@@ -133,6 +133,8 @@ async def test_a_contradiction_that_is_not_sure_is_flagged():
     ("old", "new", "suspect"),
     [
         ("Ann Lee moved to Lyon last week.", "Ann Lee has a room in Oslo.", True),
+        ("Ann Lee lives in Lyon, and Ann Lee has a dog.", "Ann Lee moved to Oslo.", True),
+        ("Ann Lee moved to Lyon last week and works at the museum.", "Ann Lee moved to Oslo on Monday.", True),
         ('Ann Lee said: "My boyfriend Tom and I want a dog."', "Tom and Ann Lee broke up on Tuesday.", True),
         ('Ann Lee said: "My boyfriend Tom and I want a dog."', "Ann Lee's sister and her boyfriend broke up.", False),
         ('Ann Lee said: "My boyfriend Tom and I went to Rome last year."', "Tom and Ann Lee broke up.", False),

@@ -240,7 +240,15 @@ def _slot(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     if old.size > SHORT or old.planned or new.planned or new.wished:
         return None
     change = changed_slot(old, new)
-    return OperationVerdict(Operation.REPLACE, change) if change else None
+    if not change or _tells_another_thing(old, new):
+        return None
+    return OperationVerdict(Operation.REPLACE, change)
+
+
+def _tells_another_thing(old: ParsedSentence, new: ParsedSentence) -> bool:
+    """Whether a clause of the old sentence is about something else: it would be hidden with what has changed."""
+    clauses = [parse_sentence(part, "") for part in _AND.split(old.plain)]
+    return any(len(one.stems) >= _CLAUSE_STEMS and not changed_slot(one, new) for one in clauses[:_MAX_CLAUSES])
 
 
 def _settled(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
@@ -259,6 +267,11 @@ def _changed(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | Non
     because = next((reason for find in reasons if (reason := find(old, new))), "")
     return OperationVerdict(Operation.REPLACE, because) if because else None
 
+
+_AND = re.compile(r",? and (?:then )?")
+_CLAUSE_STEMS = 2
+"""Content words of a clause that tells something by itself: "works at the museum", not "her sister"."""
+_MAX_CLAUSES = 8
 
 _OPEN: Sequence[Rule] = (_settled, _done, _changed, _slot, _contained, _healthy, _negated, _antonym)
 """The rules for an old sentence that may cease to hold, in the order of their application."""
