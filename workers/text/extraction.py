@@ -55,8 +55,7 @@ def with_corrections(chosen: Sequence[Statement], statements: Sequence[Statement
 def _corrections(statements: Sequence[Statement]) -> dict[tuple[int, str], Statement]:
     """The place of a statement → a later one of the same speaker that corrects it, the last before that one."""
     found: dict[tuple[int, str], Statement] = {}
-    last: dict[tuple[str, str], int] = {}
-    """Speaker and word → index of the last statement that has it."""
+    last: dict[tuple[str, str], int] = {}  # speaker and word → index of the last statement that has it
     for index, statement in enumerate(statements):
         speaker = statement.line.speaker
         wrong = taken_back(statement.text) if statement.english else ()
