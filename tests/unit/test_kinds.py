@@ -87,6 +87,8 @@ WORDS = st.lists(
         ("I was in Rome until Friday.", EVENT),
         ("Ann has been to Paris.", EVENT),
         ("In February Ann couldn't get off the sofa.", EVENT),
+        ("In May Ann went to Rome.", EVENT),
+        ("On 2 May Ann went to Rome.", EVENT),
         ("Ann bought a car yesterday.", EVENT),
         ("Ann loves hiking.", PREFERENCE),
         ("I don't like mushrooms.", PREFERENCE),

@@ -51,6 +51,7 @@ _PRESENT = frozenset(
 )
 _PERFECT = frozenset(["has", "have", "hasn't", "haven't"])
 _WAS = frozenset(["was", "were", "wasn't", "weren't", "had", "hadn't", "did", "didn't", "used", "couldn't"])
+_BEFORE_MONTH = frozenset("in of since last next this by until from every early late".split())  # noqa: SIM905
 _NOT_PAST = frozenset(["indeed", "hundred", "exceed", "succeed", "proceed", "naked", "sacred", "wicked"])
 _MOST_SENTENCES = 4
 """Sentences in which a vital fact is looked for."""
@@ -92,6 +93,8 @@ def is_told_in_past(text: str) -> bool:
     for place, word in enumerate(words):
         if word in _PERFECT:
             return _is_participle(words[place + 1 : place + 3]) and not _LASTING.search(text)
+        if word == "may" and _is_month(words, place):
+            continue
         if word in _PRESENT or word.endswith(("'m", "'re", "'ll", "'ve")) or (place and _is_third_person(word)):
             return False
         if is_past_form(word):
@@ -99,6 +102,12 @@ def is_told_in_past(text: str) -> bool:
         if place and words[place - 1] in ("i", "we", "they", "you") and is_base(word):
             return False
     return False
+
+
+def _is_month(words: Sequence[str], place: int) -> bool:
+    """Whether the word at a place, "may", is the month."""
+    before, after = words[place - 1] if place else "", words[place + 1] if place + 1 < len(words) else ""
+    return before in _BEFORE_MONTH or before[:1].isdecimal() or after[:1].isdecimal()
 
 
 def is_past_form(word: str) -> bool:

@@ -23,7 +23,7 @@ from eunoe.workers.update.parsing import ParsedSentence, parse_sentence
 from eunoe.workers.update.slots import changed_slot
 
 CONSOLIDATED = "it says the same as another memory"
-MADE_BY = Provenance(code="consolidate/1", model="rules/3")
+MADE_BY = Provenance(code="consolidate/1", model="rules/4")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 

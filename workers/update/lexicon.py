@@ -40,7 +40,10 @@ PLANNED = re.compile(
     r"(?:is|are|am|'m|'re) getting married)\b"
 )
 WISHED = re.compile(
-    r"\b(?:would|could|should|might|(?<!in )(?<!of )(?<!since )may|maybe|perhaps|if|hopefully|almost|nearly)\b"
+    r"\b(?:would|could|should|might|maybe|perhaps|if|hopefully|almost|nearly|"
+    # not the month
+    r"(?<!in )(?<!of )(?<!since )(?<!last )(?<!next )(?<!this )(?<!by )(?<!until )(?<!from )(?<!every )(?<!early )"
+    r"(?<!late )(?<!\d )(?<!\dst )(?<!\dnd )(?<!\drd )(?<!\dth )may(?! \d))\b"
 )
 DATED = re.compile(
     r"\b(?:\d{4}|\d{1,2}(?:st|nd|rd|th)|yesterday|today|tonight|last (?:night|week|weekend|month|year|summer|winter|"

@@ -52,7 +52,17 @@ def judge_by_rules(pair: OperationPair) -> OperationVerdict:
     flagged = score >= SUSPICION_THRESHOLD and may_end and old.other == new.other
     if not flagged and _has_parted(old, new):
         flagged, cue = True, "they have parted"
+    change = "" if flagged else _also_changed(old, new)
+    if change:
+        flagged, cue = True, change
     return OperationVerdict(Operation.APPEND, cue if flagged else "nothing says otherwise", suspect=flagged)
+
+
+def _also_changed(old: ParsedSentence, new: ParsedSentence) -> str:
+    """Describes the state that the new sentence changes or ends, where the old one tells more than that; else empty."""
+    if old.other != new.other or old.planned or new.planned or new.wished or new.looks_back:
+        return ""
+    return changed_slot(old, new) or _change_of(old, new)
 
 
 def _has_parted(old: ParsedSentence, new: ParsedSentence) -> bool:
@@ -240,15 +250,20 @@ def _slot(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     if old.size > SHORT or old.planned or new.planned or new.wished:
         return None
     change = changed_slot(old, new)
-    if not change or _tells_another_thing(old, new):
+    if not change or _tells_another_thing(old, new, changed_slot):
         return None
     return OperationVerdict(Operation.REPLACE, change)
 
 
-def _tells_another_thing(old: ParsedSentence, new: ParsedSentence) -> bool:
-    """Whether a clause of the old sentence is about something else: it would be hidden with what has changed."""
-    clauses = [parse_sentence(part, "") for part in _AND.split(old.plain)]
-    return any(len(one.stems) >= _CLAUSE_STEMS and not changed_slot(one, new) for one in clauses[:_MAX_CLAUSES])
+def _tells_another_thing(
+    old: ParsedSentence, new: ParsedSentence, changed: Callable[[ParsedSentence, ParsedSentence], str]
+) -> bool:
+    """Whether a clause of the old sentence is not ``changed``: it would be hidden with what is."""
+    parts = _AND.split(old.plain)
+    if len(parts) == 1:
+        return False
+    clauses = [parse_sentence(part, "") for part in parts[:_MAX_CLAUSES]]
+    return any(len(one.stems) >= _CLAUSE_STEMS and not changed(one, new) for one in clauses)
 
 
 def _settled(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
@@ -263,9 +278,16 @@ def _changed(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | Non
     """REPLACE if a state of a short old sentence has ended in its usual way, or somebody is older now."""
     if len(old.stems) > SHORT or new.planned or new.wished:
         return None
+    because = _change_of(old, new)
+    if not because or _tells_another_thing(old, new, _change_of):
+        return None
+    return OperationVerdict(Operation.REPLACE, because)
+
+
+def _change_of(old: ParsedSentence, new: ParsedSentence) -> str:
+    """Describes the change of a state that the new sentence tells of; empty if there is none."""
     reasons = (state_changed, older, changed_measure, habit_ended, first_time)
-    because = next((reason for find in reasons if (reason := find(old, new))), "")
-    return OperationVerdict(Operation.REPLACE, because) if because else None
+    return next((reason for find in reasons if (reason := find(old, new))), "")
 
 
 _AND = re.compile(r",? and (?:then )?")

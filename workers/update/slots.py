@@ -29,12 +29,21 @@ _STATES = (
         ),
     ),
     ("job", re.compile(r"\b(?:works?|working|employed|(?:has|have) a job|job is) (?:as|at|for|in) " + _UNTIL)),
+    (
+        "job",
+        re.compile(
+            r"\b(?:is|am|i'm) an? (?:[\w-]{1,30} ){0,3}?(?!(?:custom|memb|us|strang|volunt)e{1,2}r\b|visitor\b)"
+            r"(?:\w{2,20}(?:er|or|ist|ian|ant|ect)|nurse|chef|cook|judge|pilot|clerk|mechanic) (?:at|for) (?!heart\b)"
+            + _UNTIL
+        ),
+    ),
 )
 _CHANGES = (
     ("home", re.compile(r"\b(?:moved|relocated|settled down) (?:back )?(?:to|into|in) " + _UNTIL)),
     ("job", re.compile(r"\b(?:(?:got|found|took|landed|accepted) (?:an? |the )?(?:new )?(?:job|position) (?:as|at|in)|"
                        r"(?:started|began) (?:working|work|a (?:new )?job) (?:as|at|for|in)|became(?= (?:an?|the) )|"
                        r"was promoted to|"
+                       r"(?:starts?|started|starting) (?:at|with)(?= [^.,;!?]{1,60} as an? )|"
                        r"now works? (?:as|at|for|in)|switched (?:jobs? )?to|got hired (?:as|at|by)) " + _UNTIL)),
 )  # fmt: skip
 _LEFT_HOME = re.compile(r"\bmoved (?:out of|away from|from) " + _UNTIL)
@@ -59,6 +68,16 @@ _FOLLOWS = {
 }
 
 
+_DWELLINGS = frozenset(
+    terms("flat apartment house home room place big bigger small smaller large larger new another own nice old little")
+)
+"""Words of a home that do not say where it is."""
+_AT_WORK = frozenset(
+    terms("desk office team department role position project seat table group class squad marketing sales finance")
+)
+"""Words for places and people somebody moves to without leaving home."""
+
+
 def changed_slot(old: ParsedSentence, new: ParsedSentence) -> str:
     """Describes the slot of the old sentence to which the new one gives another value; empty if there is none."""
     return _marital(old, new) or _favorite(old, new) or _filled(old, new) or _home_left(old, new) or _job_lost(old, new)
@@ -75,7 +94,7 @@ def _slots(text: ParsedSentence) -> Iterator[Slot]:
         for name, pattern in patterns:
             for found in pattern.finditer(text.plain):
                 value = frozenset(terms(found[1]))
-                if value:
+                if value and not (name == "home" and changes and value & _AT_WORK):
                     yield Slot(name, value, changes)
 
 
@@ -94,9 +113,14 @@ def marital(text: ParsedSentence) -> str:
 def _filled(old: ParsedSentence, new: ParsedSentence) -> str:
     for before in slots(old):
         for after in slots(new):
-            if after.changes and before.name == after.name and not before.value & after.value:
+            if after.changes and before.name == after.name and _differ(before.value, after.value):
                 return f"another {before.name}: {' '.join(sorted(after.value))}"
     return ""
+
+
+def _differ(before: frozenset[str], after: frozenset[str]) -> bool:
+    """Whether a value is another one: a smaller flat may be in the same town."""
+    return not before & after and (bool(after - _DWELLINGS) or not before - _DWELLINGS)
 
 
 def _home_left(old: ParsedSentence, new: ParsedSentence) -> str:

@@ -109,8 +109,11 @@ _CHANGES = (
     Transition(
         re.compile(r"\b(?:works?|working|employed|(?:has|have) a job|(?:is|am|'m) an? (?:[\w-]{1,30} ){0,2}"
                    r"[\w-]{1,30}) (?:as|at|for|in|with) " + _OBJECT),
-        re.compile(r"\b(?:quit|left|resigned from|retired from|(?:was|got) (?:fired|laid off|let go) (?:from|by)) "
-                   + _OBJECT),
+        re.compile(r"\b(?:quit|quitting|left|leaving|resigned from|retired from|"
+                   # not for the day
+                   r"(?:was|got) (?:fired|laid off|let go) (?:from|by)) (?![^.,;!?]{1,40} (?:now|soon|early|late|today|"
+                   r"tonight|tomorrow|at (?:noon|night|\d|one|two|three|four|five|six|seven|eight|nine|ten)|"
+                   r"in an? \w{1,20}|to|without)\b)" + _OBJECT),
         "the job is over",
         Same.HEAD,
     ),
