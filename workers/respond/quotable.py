@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from eunoe.schemas.replies import Source
 from eunoe.workers.respond.context import Row
 from eunoe.workers.respond.hints import QuestionHints
+from eunoe.workers.respond.whose import may_name, named_thing, people_asked, state_asked, without_name_words
 from eunoe.workers.text.brackets import without_brackets
 from eunoe.workers.text.terms import idf, terms
 
@@ -27,22 +28,33 @@ _SUBJECTS = (
     "neighborhood settled",
     "work works working job career employed employer hired workshop company office position profession",
     "called name named names",
-    "birthday born turned",
-    "married wedding wife husband spouse",
+    "birthday born turned old age",
+    "kid kids child children son sons daughter daughters",
+    "eat eats eating food diet allergic allergy intolerant vegetarian vegan",
+    "married wedding spouse wife",
+    "married wedding spouse husband",
     "sick ill illness hospital doctor diagnosed surgery",
     "buy bought purchase purchased",
     "allergy allergic allergies",
     "trip travel travelled traveled vacation holiday journey",
     "movie movies film films",
-    "pet pets dog cat puppy kitten",
+    "pet pets dog puppy",
+    "pet pets cat kitten",
+    "pet pets rabbit hamster parrot",
     "study studies studying degree university college",
 )
 """Words that speak of one subject: a question by one is answered by another."""
-_SUBJECT_OF = {
-    stem: frozenset(s for word in line.split() for s in terms(word))
-    for line in _SUBJECTS
-    for stem in {s for word in line.split() for s in terms(word)}
-}
+
+
+def _group_by_subject(lines: Iterable[str]) -> dict[str, frozenset[str]]:
+    """Each stem → the stems of all lines that have it."""
+    found: dict[str, frozenset[str]] = {}
+    for stems in (frozenset(terms(line)) for line in lines):
+        found |= {stem: found.get(stem, frozenset()) | stems for stem in stems}
+    return found
+
+
+_SUBJECT_OF = _group_by_subject(_SUBJECTS)
 AKIN = 0.9
 """Share of a word that a row is given for another word of its subject."""
 
@@ -88,13 +100,27 @@ class Quotable:
         asked = [" ".join(filter(_is_asked, _SENTENCE.findall(text))) for text in self.texts]
         put = flags(map(bool, asked)) * (self._shares_of(asked) + self.cosines)
         best: Floats = np.maximum(own, answered(self.rows, put))
-        return best
+        return np.maximum(best, self.tells_state)
+
+    @cached_property
+    def tells_state(self) -> Floats:
+        """For each row 1 if its speaker tells in it of their own the home, the work or the age asked for; else 0."""
+        tells = state_asked(self.question)
+        people = people_asked(self.question, self.hints.asker, self.hints.named) if tells else frozenset()
+        return flags(
+            tells is not None and row.speaker in people and row.is_current and any(map(tells, _SENTENCE.findall(text)))
+            for row, text in zip(self.rows, self.texts, strict=True)
+        )
 
     def _shares_of(self, texts: Sequence[str]) -> Floats:
         """The share of the question's words in each of the texts; their rarity is that among the rows."""
         counts = Counter(term for text in self.texts for term in frozenset(terms(text, drop=self.speakers)))
         wanted = {term: idf(counts[term], len(self.rows)) for term in terms(self.question, drop=self.speakers)}
         total = sum(wanted.values()) or 1.0
+        thing = named_thing(self.question)
+        if thing is not None:  # the name of something else is no answer
+            stems = kindred(thing)
+            texts = [text if may_name(text, stems) else without_name_words(text) for text in texts]
         found = [frozenset(terms(text, drop=self.speakers)) for text in texts]
         return np.asarray(
             [sum(weight * _has(words, term) for term, weight in wanted.items()) / total for words in found]
@@ -116,6 +142,12 @@ def _has(words: frozenset[str], term: str) -> float:
     if term in words:
         return 1.0
     return AKIN if not words.isdisjoint(_SUBJECT_OF.get(term, ())) else 0.0
+
+
+def kindred(word: str) -> frozenset[str]:
+    """The stems of a word and of those that speak of its subject."""
+    stems = frozenset(terms(word))
+    return stems.union(*(_SUBJECT_OF.get(stem, frozenset()) for stem in stems))
 
 
 def _is_asked(sentence: str) -> bool:

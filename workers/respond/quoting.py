@@ -15,7 +15,14 @@ import numpy as np
 from eunoe.schemas.replies import Source
 from eunoe.workers.respond.context import Row
 from eunoe.workers.respond.hints import TimeHint, read_times, time_fit
-from eunoe.workers.respond.quotable import Floats, Quotable, adjoin, answered, flags, replied
+from eunoe.workers.respond.quotable import Floats, Quotable, adjoin, answered, flags, kindred, replied
+from eunoe.workers.respond.whose import (
+    asks_of_self,
+    gives_a_name,
+    may_name,
+    named_thing,
+    tells_of_others,
+)
 from eunoe.workers.text.days import has_days
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.tokens import count_tokens
@@ -24,7 +31,6 @@ from eunoe.workers.text.words import NUMBER_WORDS, is_negation
 _WHERE = re.compile(r"\b(?:where|which (?:city|country|town|place))\b", re.IGNORECASE)
 _WHO = re.compile(r"\b(?:who|whom|whose)\b", re.IGNORECASE)
 _NAME = re.compile(r"\b(?:called|names?|named)\b", re.IGNORECASE)
-_NAMED = re.compile(r"\b(?:names?(?:['’]s| is| are| was)|named|called)\b", re.IGNORECASE)
 _WHY = re.compile(r"\b(?:why|reasons?)\b", re.IGNORECASE)
 _REASON = re.compile(
     r"\b(?:because|since|so that|want(?:s|ed)?|need(?:s|ed)?|inspired|motivat\w+|makes?|made|helps?|love[sd]?|"
@@ -46,7 +52,8 @@ _HARM = re.compile(
 )
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _PLACE = re.compile(
-    r"\b(?:in|at|to|from|near|into|around) (?:the |a |my )?[A-Z]\w+|\b(?:park|beach|city|town|country|home|flat|house|"
+    r"\b(?:[Ii]n|[Aa]t|to|[Ff]rom|[Nn]ear|into|around) (?:the |a |my )?[A-Z]\w+|"
+    r"\b(?:park|beach|city|town|country|home|flat|house|"
     r"apartment|rooms?|store|shop|place|coast|lake|mountains|abroad)\b"
 )
 _PERSON = re.compile(
@@ -97,6 +104,10 @@ class QuoteWeights:
     """It gives a reason or a wish, where one is asked for."""
     owns: float = 1.5
     """Its "my" or "your" means the thing asked for, or somebody else's (subtracted)."""
+    others: float = 2.5
+    """It tells of somebody else what the asker asks of themself; subtracted."""
+    latest: float = 5.0
+    """It is the last to tell the state asked for: of homes and jobs one has one at a time."""
 
 
 def score_quotes(quotable: Quotable, weights: QuoteWeights | None = None) -> Floats:
@@ -114,7 +125,8 @@ def score_quotes(quotable: Quotable, weights: QuoteWeights | None = None) -> Flo
         scores += weights.date * np.asarray([_dated(hints.times, row) for row in rows])
     if _WHY.search(quotable.question):
         scores += weights.answers * answered(rows, _asks_why(rows, shares))
-    return scores + _kinds(quotable, weights) + weights.owns * _owned(quotable)
+    scores += _kinds(quotable, weights) + weights.kind * _named(quotable) + weights.owns * _owned(quotable)
+    return scores - weights.others * _of_others(quotable) + _state_told(quotable, weights)
 
 
 def _kinds(quotable: Quotable, weights: QuoteWeights) -> Floats:
@@ -127,7 +139,6 @@ def _kinds(quotable: Quotable, weights: QuoteWeights) -> Floats:
         (hints.count, weights.number, _has_number),
         (bool(_WHERE.search(question)), weights.kind, lambda text: bool(_PLACE.search(text))),
         (bool(_WHO.search(question)), weights.kind, lambda text: bool(_PERSON.search(text))),
-        (bool(_NAME.search(question)), weights.kind, lambda text: bool(_NAMED.search(text))),
         (bool(_WHY.search(question)), weights.reason, lambda text: bool(_REASON.search(text))),
         (_denies(question), weights.denies, lambda text: _denies_one(text, asked)),
         (bool(_FORBIDDEN.search(question)), weights.harm, lambda text: _harms(text, asked)),
@@ -135,6 +146,40 @@ def _kinds(quotable: Quotable, weights: QuoteWeights) -> Floats:
         if is_asked:
             scores += weight * flags(map(has, quotable.texts))
     return scores
+
+
+def _named(quotable: Quotable) -> Floats:
+    """1 for each row that gives the name asked for, or any name where it is not clear of what; else 0."""
+    if not _NAME.search(quotable.question):
+        return np.zeros(len(quotable.rows))
+    thing, texts = named_thing(quotable.question), quotable.texts
+    if thing is None:
+        return flags(map(gives_a_name, texts))
+    stems = kindred(thing)
+    return flags(may_name(text, stems) for text in texts)
+
+
+def _of_others(quotable: Quotable) -> Floats:
+    """1 for each row in which the asker tells of somebody else what they ask of themself, else 0."""
+    hints = quotable.hints
+    if not (hints.asker and asks_of_self(quotable.question)):
+        return np.zeros(len(quotable.rows))
+    asked = terms(quotable.question, drop=quotable.speakers)
+    return flags(
+        row.speaker == hints.asker and tells_of_others(text, asked)
+        for row, text in zip(quotable.rows, quotable.texts, strict=True)
+    )
+
+
+def _state_told(quotable: Quotable, weights: QuoteWeights) -> Floats:
+    """The weight of each row that tells the home or the work asked for, of a present one more for the last of them."""
+    rows, hints, told = quotable.rows, quotable.hints, quotable.tells_state
+    found: Floats = weights.kind * told
+    if told.any() and (hints.present or hints.holds):
+        places = [place for place in range(len(rows)) if told[place]]
+        last = max(places, key=lambda place: (rows[place].at, rows[place].number))
+        found[last] += weights.latest
+    return found
 
 
 def _has_number(text: str) -> bool:

@@ -9,10 +9,11 @@ from eunoe.workers.text.drafts import MAX_TEXT_CHARS, clip
 from eunoe.workers.text.expiry import expiry_of
 from eunoe.workers.text.fragments import has_markup, is_fragment, without_lead
 from eunoe.workers.text.kinds import kind_of
+from eunoe.workers.text.lasting import without_request
 from eunoe.workers.text.person import in_third_person
 from eunoe.workers.text.statements import Statement
 
-EXTRACTION = "extraction/4"
+EXTRACTION = "extraction/5"
 """Version of these rules; part of the provenance."""
 
 NEAR = 8
@@ -24,15 +25,15 @@ MIN_OTHERS = 3
 def choose(statements: Sequence[Statement], others: int, most: int) -> list[Statement]:
     """The statements worth remembering, in their order.
 
-    Takes every vital fact and every change of state first, then the ``others`` most salient of the rest; at most
-    ``most`` in all. What is no sentence is never one of them.
+    Takes every vital fact first, then every change of state and lasting fact, then the ``others`` most salient of the
+    rest; at most ``most`` in all. What is no sentence is never one of them.
     """
     salient = [(place, statement) for place, statement in enumerate(statements) if _tells(statement)]
     ranked = sorted(salient, key=lambda pair: (-round(pair[1].salience, 6), pair[0]))
     vital = [pair for pair in ranked if pair[1].is_vital]
-    changes = [pair for pair in ranked if pair[1].is_change and not pair[1].is_vital]
-    rest = [pair for pair in ranked if not (pair[1].is_change or pair[1].is_vital)]
-    kept = [*vital, *changes, *rest[:others]][:most]
+    states = [pair for pair in ranked if _tells_state(pair[1]) and not pair[1].is_vital]
+    rest = [pair for pair in ranked if not (_tells_state(pair[1]) or pair[1].is_vital)]
+    kept = [*vital, *states, *rest[:others]][:most]
     return [statement for _, statement in sorted(kept, key=lambda pair: pair[0])]
 
 
@@ -70,6 +71,10 @@ def _place(statement: Statement) -> tuple[int, str]:
     return statement.number, statement.text
 
 
+def _tells_state(statement: Statement) -> bool:
+    return statement.is_change or statement.is_lasting
+
+
 def _tells(statement: Statement) -> bool:
     if statement.salience < 0 or has_markup(statement.text):
         return False
@@ -82,7 +87,7 @@ def draft_of(statement: Statement, correction: Statement | None = None) -> Memor
     A ``correction`` of the same speaker is told with it, and is evidence too; which of its ends holds is then open.
     """
     line = statement.line
-    said = without_lead(statement.text) if statement.english else statement.text
+    said = without_lead(without_request(statement.text)) if statement.english else statement.text
     rewritten = in_third_person(said, line.speaker) if statement.english else None
     text = with_days(rewritten, line.at.date()) if rewritten is not None else _quoted(statement, said)
     kind = kind_of(said) if statement.english else MemoryKind.STATE

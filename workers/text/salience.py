@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection
 
 from eunoe.workers.text.days import has_days
+from eunoe.workers.text.lasting import is_lasting, is_liking
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.vital import is_vital
 from eunoe.workers.text.words import NUMBER_WORDS
@@ -16,6 +17,9 @@ _CHANGE = re.compile(
     r"new (?:job|role|position|house|home|flat|apartment|place|car|school)|"
     r"accepted (?:the|an?|into)|my (?:last|first) day|"
     r"gave up|given up|no longer|not any ?more|any ?more\b|used to|called off|cancel(?:l)?ed|postponed|"
+    r"(?:i['’]m|i am|we['’]re|we are) (?:leaving|quitting) (?-i:[A-Z])\w{1,30}|"
+    r"i(?:['’]ve| have)? (?:just |finally |recently )?left (?-i:[A-Z])\w{1,30}(?=[.,;!]|$| and| for)|"
+    r"i(?:['’]m starting| start) (?:at|as|with) \w{1,30}|"
     r"signed up|joined|started (?:a|an|my|at|to|learning|taking|doing|looking|going|working|\w+ing)|"
     r"(?:have|'ve|has|had) (?:just |finally |recently )?"
     r"(?:started|stopped|finished|bought|sold|moved|lost|left|joined)|"
@@ -67,7 +71,8 @@ _REACTION = re.compile(
     r"i (?:totally |completely |100% |really |so )?(?:agree|appreciate|get (?:it|you|that)|know|understand|bet|hope|"
     r"guess|think|believe|feel you|see|hear you|promise|knew)|"
     r"i['’]m (?:sure|glad|so proud|so glad|happy to|really proud|here)|feels? like|"
-    r"i(?:['’]d| would) (?:love to|say)|i['’]ll (?:let you|keep|definitely|do my|be there|send|check|tell)|"
+    r"i (?:can|could|will) (?:help|explain|show|suggest|recommend)|i(?:['’]d| would) (?:love to|say)|"
+    r"i['’]ll (?:let you|keep|definitely|do my|be there|send|check|tell)|"
     r"means? (?:a lot|so much|the world)|i can (?:imagine|see|relate|tell|feel)|can['’]t wait|you(?:['’]re| are)|"
     r"good to (?:see|hear)|great to (?:see|hear)|nice to (?:see|hear)|talk (?:to you )?(?:soon|later)|"
     r"see you|we can\b|keeping busy|"
@@ -140,9 +145,9 @@ def salience(sentence: str, speakers: Collection[str]) -> float:
     score -= 1.5 * unclear
     score -= 0.6 * min(len(_ABSTRACT.findall(sentence)), 4)
     score -= 2.0 * (len(found) < 3)
-    # a change of the speaker that can be understood alone passes, however short the sentence; so does a vital fact
-    passes = own and changes and not (reacts or conditional or unclear)
-    return max(score, THRESHOLD) if passes or is_vital(sentence) else score
+    # what can be understood alone passes, however short it is: a change of the speaker, a lasting or a vital fact
+    passes = own and (changes or is_liking(sentence)) and not (reacts or conditional or unclear)
+    return max(score, THRESHOLD) if passes or is_lasting(sentence) or is_vital(sentence) else score
 
 
 def foreign_salience(sentence: str, speakers: Collection[str]) -> float:

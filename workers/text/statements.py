@@ -11,6 +11,7 @@ from eunoe.workers.text.brackets import without_brackets
 from eunoe.workers.text.caches import cached_by_length, total_chars
 from eunoe.workers.text.drafts import MAX_TEXT_CHARS
 from eunoe.workers.text.language import is_english
+from eunoe.workers.text.lasting import asks_to_remember, is_lasting
 from eunoe.workers.text.salience import (
     FOREIGN_THRESHOLD,
     THRESHOLD,
@@ -64,6 +65,8 @@ class Statement:
     english: bool
     is_vital: bool = False
     """Whether it states a fact of somebody's health, diet, birth or death."""
+    is_lasting: bool = False
+    """Whether it states what holds of its speaker until another is told, or is to be remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,7 @@ class _Group:
     salience: float
     is_change: bool
     is_vital: bool
+    is_lasting: bool
 
 
 def statements_in(lines: Sequence[Line]) -> list[Statement]:
@@ -88,7 +92,16 @@ def statements_of(number: int, line: Line, speakers: Collection[str], english: b
     """The statements of one line. ``english``: whether the session is English; a single line may differ."""
     groups, speaks_english = _groups_of(line.text, tuple(speakers), english)
     return [
-        Statement(number, line, group.text, group.salience, group.is_change, speaks_english, group.is_vital)
+        Statement(
+            number,
+            line,
+            group.text,
+            group.salience,
+            is_change=group.is_change,
+            english=speaks_english,
+            is_vital=group.is_vital,
+            is_lasting=group.is_lasting,
+        )
         for group in groups
     ]
 
@@ -113,7 +126,8 @@ def _group(sentences: list[str], speakers: Collection[str], english: bool) -> _G
     clear = english and not refers_back(sentences[0])
     change = clear and any(is_change(sentence) for sentence in sentences)
     vital = clear and any(is_vital(sentence) for sentence in sentences)
-    return _Group(" ".join(sentences), _score(sentences, speakers, english), change, vital)
+    lasting = clear and any(is_lasting(sentence) for sentence in sentences)
+    return _Group(" ".join(sentences), _score(sentences, speakers, english), change, vital, lasting)
 
 
 def _score(group: list[str], speakers: Collection[str], english: bool) -> float:
@@ -189,11 +203,11 @@ def _forms(name: str) -> list[str]:
 
 
 def _groups(sentences: list[str]) -> list[list[str]]:
-    """Each sentence with those after it that refer back to it; questions are dropped."""
+    """Each sentence with those after it that refer back to it; questions are dropped, but for requests to remember."""
     groups: list[list[str]] = []
     open_group = False
     for sentence in sentences:
-        if is_question(sentence):
+        if is_question(sentence) and not asks_to_remember(sentence):
             open_group = False
         elif open_group and _leans(sentence) and _has_room(groups[-1], sentence):
             groups[-1].append(sentence)

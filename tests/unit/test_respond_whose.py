@@ -1,0 +1,114 @@
+"""Offline replies about oneself: what holds last, one's own and nobody else's, and the name of what is asked for."""
+
+from datetime import timedelta
+
+import pytest
+
+from eunoe.schemas.events import Ask
+from eunoe.workers.derive.in_memory import InMemoryPipeline
+from eunoe.workers.models.embedding import WordLlamaEmbedder
+from eunoe.workers.registry import StageSettings
+from eunoe.workers.respond.offline import NOTHING
+from eunoe.workers.respond.whose import may_name, named_thing, people_asked, tells_of_others
+from tests.support.in_memory import START, ended, utterance
+
+EMBEDDER = WordLlamaEmbedder()
+SESSIONS = (
+    (
+        "Hello! My name is Ann. I'm 41 and I live in Porto.",
+        "I work as a nurse at St. Anne's. I have two kids, Leo and Ida.",
+        "I have to be careful, I'm allergic to ibuprofen.",
+        "My sister Anu is allergic to peanuts, so we are quite a family.",
+    ),
+    (
+        "We also adopted a cat. She's called Miso, a grey tabby, two years old.",
+        "My husband Tom wanted a dog, but our flat is too small.",
+        "Could you remember that our anniversary is on the 9th of June?",
+    ),
+    (
+        "Big news: we moved to Lisbon last week!",
+        "I got a new job at the university hospital. Still nursing.",
+    ),
+    ("Tom won, we now have a puppy called Biscuit.", "I turned 42 on Monday."),
+)
+ANSWERS = {
+    "What am I allergic to?": "ibuprofen",
+    "What is Anu allergic to?": "peanuts",
+    "Where do I live?": "Lisbon",
+    "Where do I work?": "university hospital",
+    "What do I do for a living?": "university hospital",
+    "How old am I?": "42",
+    "What are my children called?": "Leo and Ida",
+    "What is my cat called?": "Miso",
+    "What is the dog's name?": "Biscuit",
+    "What is my husband called?": "My husband Tom",
+    "When is our anniversary?": "9th of June",
+}
+
+
+async def replies(*questions: str) -> list[str]:
+    """The texts of the replies to Ann, a month after the last session."""
+    pipeline = InMemoryPipeline(EMBEDDER, StageSettings())
+    number = 0
+    for month, session in enumerate(SESSIONS):
+        for text in session:
+            number += 1
+            await pipeline.produce(utterance(number, text, speaker="Ann", at=START + timedelta(days=30 * month)))
+        await pipeline.produce(ended(at=START + timedelta(days=30 * month, hours=1)))
+    for place, question in enumerate(questions):
+        ask = Ask(request_id=f"r{place}", record=False)
+        at = START + timedelta(days=30 * len(SESSIONS))
+        await pipeline.produce(utterance(50 + place, question, speaker="Ann", at=at, ask=ask))
+    texts = {reply.request_id: reply.text for reply in pipeline.replies()}
+    return [texts[f"r{place}"] for place in range(len(questions))]
+
+
+async def test_the_first_quotation_answers_what_is_asked_of_oneself():
+    found = dict(zip(ANSWERS, await replies(*ANSWERS), strict=True))
+    first = {question: text.partition("”")[0] for question, text in found.items()}
+    assert {question: text for question, text in first.items() if ANSWERS[question] not in text} == {}
+
+
+async def test_another_name_is_no_answer():
+    assert await replies("What is my parrot called?") == [NOTHING]
+
+
+@pytest.mark.parametrize(
+    ("question", "thing"),
+    [
+        ("What is my dog called?", "dog"),
+        ("What's the name of my sister's dog?", "dog"),
+        ("What is my husband's name?", "husband"),
+        ("How is the big white cat named?", "cat"),
+        ("What is my name?", None),
+        ("What is your name?", None),
+        ("Who called yesterday?", None),
+    ],
+)
+def test_the_thing_whose_name_is_asked_for(question: str, thing: str | None):
+    assert named_thing(question) == thing
+
+
+def test_a_text_names_a_thing_by_a_verb_or_by_the_name_behind_it():
+    assert may_name("We have a dog called Rex.", {"dog"})
+    assert may_name("My dog Rex barks.", {"dog"})
+    assert not may_name("My dog barks.", {"dog"})
+    assert not may_name("Our cat is called Miso.", {"dog"})
+    assert not may_name("A dog, I think.", {"dog"})
+    assert may_name("Her name is Pepper, she is nine.", {"dog"})
+    assert not may_name("We have a cat. Her name is Pepper.", {"dog"})
+
+
+def test_what_a_text_tells_of_others():
+    assert tells_of_others("My sister is allergic.", {"allerg"})
+    assert tells_of_others("She is allergic to nuts.", {"allerg"})
+    assert not tells_of_others("I am allergic, too. My sister is not.", {"allerg"})
+    assert not tells_of_others("My sister is tall.", {"allerg"})
+
+
+def test_whose_state_is_asked_for():
+    assert people_asked("Where do I live?", "Ann", set()) == {"Ann"}
+    assert people_asked("What is my job?", "Ann", set()) == {"Ann"}
+    assert people_asked("Where does Ben live?", "Ann", {"Ben"}) == {"Ben"}
+    assert people_asked("Where does my brother live?", "Ann", set()) == set()
+    assert people_asked("Where does Ben's brother live?", "Ann", {"Ben"}) == set()

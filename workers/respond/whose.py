@@ -1,0 +1,104 @@
+"""Reads whose thing a question asks about: the name of somebody's dog, or the job of the asker. English only."""
+
+import re
+from collections.abc import Callable, Collection, Set
+
+from eunoe.workers.text.lasting import tells_age, tells_home, tells_work
+from eunoe.workers.text.statements import sentence_spans
+from eunoe.workers.text.terms import terms
+
+_WHOSE = r"(?:my|our|his|her|their|the|\w{1,30}['’]s)"
+_NAMED_THING = re.compile(
+    rf"\b{_WHOSE} (?:[\w'’-]{{1,30}} ){{0,2}}?(?P<before>[a-z][\w-]{{1,30}})"
+    r"(?:['’]s? names?\b| (?:is |are |was )?(?:called|named)\b)|"
+    rf"\bnames? of {_WHOSE} (?:[\w'’-]{{1,30}} ){{0,2}}?(?P<after>[a-z][\w-]{{1,30}})(?=\W*$)",
+    re.IGNORECASE,
+)
+_NAMING = re.compile(r"\b(?:names?(?:['’]s| is| are| was)|named|called)\b", re.IGNORECASE)
+_WORD = re.compile(r"\w+")
+_NAME_BEHIND = re.compile(r"(?:,| is)? (?!I\b)[A-Z]\w")
+_NAMED_BEFORE = re.compile(
+    r"\W{0,3}(?:(?:his|her|its|their) names? (?:is|was|are)|"
+    r"(?:he|she|it|they)(?:['’](?:s|re)| is| are) (?:called|named))\b",
+    re.IGNORECASE,
+)
+_NAME_WORDS = re.compile(r"\b(?:names?|called|named)\b", re.IGNORECASE)
+_OF_SELF = re.compile(
+    r"\b(?:am|was|do|did|have|had|can|could|should|must|may|will|would)(?:n['’]t)? I\b", re.IGNORECASE
+)
+_OF_OTHERS = re.compile(
+    r"^\W{0,3}(?:(?:and|but|so|also|well|then),? )?(?:(?:he|she|they)\b|(?:my|our|his|her|their) (?:[\w-]{1,30} ){0,2}?"
+    r"(?:mom|mum|dad|mother|father|parents|sister|brother|friend|wife|husband|son|daughter|kids|children|aunt|uncle|"
+    r"grand\w{2,8}|boss|manager|team|family|colleague|neighbou?r|cousin|niece|nephew|girlfriend|boyfriend|partner)s?\b)",
+    re.IGNORECASE,
+)
+_WORK_ASKED = re.compile(
+    r"\b(?:where|for whom|who|as what|what) \w{1,10} (?:\w{1,30} ){1,2}?(?:work\b|do for (?:a living|work))|"
+    r"\b(?:job|employer|profession|occupation)\b",
+    re.IGNORECASE,
+)
+_HOME_ASKED = re.compile(
+    r"\bwhere \w{1,10} (?:\w{1,30} ){1,2}?(?:live|living|based|from)\b|"
+    r"\b(?:city|town|country) \w{1,10} (?:\w{1,30} ){1,2}?(?:live|living|from)\b|\bhome ?town\b",
+    re.IGNORECASE,
+)
+
+
+_AGE_ASKED = re.compile(r"\bhow old\b|\bage\b", re.IGNORECASE)
+_STATES = ((_WORK_ASKED, tells_work), (_HOME_ASKED, tells_home), (_AGE_ASKED, tells_age))
+_OWN_STATE = re.compile(
+    r"\bmy (?:new |old |current |present )?(?:job|employer|profession|occupation|home ?town|age)\b", re.IGNORECASE
+)
+_OF_SOMEBODY = re.compile(r"\b(?:my|our|his|her|their|\w{1,30}['’]s) (?!job\b|employer\b|age\b|home)\w", re.IGNORECASE)
+
+
+def named_thing(question: str) -> str | None:
+    """The thing or person whose name is asked for, in lower case: "dog" of "What is my dog called?"."""
+    found = _NAMED_THING.search(question)
+    return (found["before"] or found["after"]).lower() if found else None
+
+
+def without_name_words(text: str) -> str:
+    """The text without "name" and "called"."""
+    return _NAME_WORDS.sub(" ", text)
+
+
+def may_name(text: str, stems: Collection[str]) -> bool:
+    """Whether a text names a thing whose word has one of the stems, or something that it does not say.
+
+    "A dog called Rex", "my dog Rex", "her name is Pepper".
+    """
+    things = [word for word in _WORD.finditer(text) if not set(terms(word.group())).isdisjoint(stems)]
+    if not things:
+        return _NAMED_BEFORE.match(text) is not None
+    return gives_a_name(text) or any(_NAME_BEHIND.match(text, thing.end()) for thing in things)
+
+
+def gives_a_name(text: str) -> bool:
+    """Whether a text says how something is called."""
+    return _NAMING.search(text) is not None
+
+
+def asks_of_self(question: str) -> bool:
+    """Whether the asker is the subject of the question: "What am I allergic to?"."""
+    return _OF_SELF.search(question) is not None
+
+
+def tells_of_others(text: str, asked: Collection[str]) -> bool:
+    """Whether all sentences of a text with one of the terms ``asked`` are about a relative or "she"."""
+    sentences = (text[start:end] for start, end in sentence_spans(text))
+    telling = [sentence for sentence in sentences if not set(terms(sentence)).isdisjoint(asked)]
+    return bool(telling) and all(map(_OF_OTHERS.match, telling))
+
+
+def state_asked(question: str) -> Callable[[str], bool] | None:
+    """The test for sentences that tell the state asked for: home, work or age; `None` if it asks for none of them."""
+    found = (tells for asks, tells in _STATES if asks.search(question))
+    return next(found, None)
+
+
+def people_asked(question: str, asker: str, named: Set[str]) -> Set[str]:
+    """The participants whose state a question asks for: the asker ("my job"), else those ``named``, not theirs."""
+    if asks_of_self(question) or _OWN_STATE.search(question):
+        return {asker}
+    return set() if _OF_SOMEBODY.search(question) else named

@@ -1,0 +1,134 @@
+"""Facts that hold of somebody until another is told, however short they are: home, work, age, names, likings.
+
+Hand-written, for English. They are what a person tells first ("I live in Leeds"), in too few words to be salient.
+"""
+
+import re
+
+from eunoe.workers.text.intent import instructs
+
+_ADVERBS = r"(?:(?:still|now|currently|also|really|just|both|mostly|usually|actually|originally|only) ){0,2}"
+_AM = r"I(?:['’]m| am) " + _ADVERBS
+_CAPITAL = r"(?-i:[A-Z])"
+_OCCUPATION = (
+    r"(?!(?:disast|monst|rath|nev|und|ov|ev|aft|oth|los|lat|old|young|bett|number|summer|winter)(?:er)?\b)"
+    r"(?:\w{2,20}(?:er|or|ist|ian|ant|ect|man|woman)|nurse|chef|cook|judge|pilot|coach|student|vet|clerk|mechanic|"
+    r"parent|mother|father|mum|mom|dad|widow)"
+)
+_PERSON = (
+    r"(?:son|daughter|baby|child|boy|girl|wife|husband|partner|girlfriend|boyfriend|fianc[eé]e?|friend|sister|brother|"
+    r"mother|father|mum|mom|dad|grandm\w{2,8}|grandf\w{4,8}|aunt|uncle|cousin|niece|nephew|boss|manager|lead|"
+    r"neighbou?r|colleague|room-?mate|flat-?mate|teacher|coach|therapist|company)"
+)
+_PET = r"(?:dog|cat|puppy|kitten|rabbit|hamster|parrot|budgie|horse|pony|tortoise|pet)"
+_AMOUNT = r"(?:an?|no|one|two|three|four|five|six|seven|\d)"
+_HOME = re.compile(
+    rf"\bI {_ADVERBS}(?:live|reside) (?:in|at|near|on|with|alone|by)\b|"
+    rf"\b{_AM}(?:living|based) (?:in|at|near|on|with)\b|\b{_AM}from {_CAPITAL}|"
+    rf"\b(?:I|we)(?:['’]ve| have)? {_ADVERBS}(?:finally |recently )?(?:moved|relocated) (?:back )?"
+    rf"(?:to|in|into) {_CAPITAL}",
+    re.IGNORECASE,
+)
+_WORK = re.compile(
+    rf"\bI {_ADVERBS}work (?:as|at|for|in|from|with|nights|shifts|part|full|remotely|freelance)\b|"
+    rf"\bI (?:start|started|begin|began) (?:at|with) {_CAPITAL}|"
+    r"\bI(?:['’]ve| have)? (?:just |finally |recently )?(?:got|found|took|landed|accepted|started) (?:an? |the |my )?"
+    r"(?:new )?(?:job|position) (?:at|as|with|in)\b|"
+    rf"\b{_AM}an? (?!bit\b|little\b|lot\b)(?:[\w-]{{1,30}} ){{0,3}}?{_OCCUPATION}"
+    r"(?=$|[.,;!]| (?:at|for|in|with|and|by|on|but|now|from)\b)",
+    re.IGNORECASE,
+)
+_AGE = re.compile(
+    rf"\b(?:{_AM}|I {_ADVERBS}(?:turned|turn) |I(?:['’]ll| will) (?:be|turn) )"
+    r"(?:\d{1,2}|(?:twen|thir|for|fif|six|seven|eigh|nine)ty(?:-\w{3,5})?)"
+    r"(?=$|[.,;!]| (?:now|today|and|but|years|in|on|next|this)\b)",
+    re.IGNORECASE,
+)
+_FACT = re.compile(
+    # days of every year
+    r"\b(?:my|our) (?:[\w'’-]{1,30} ){0,2}(?:birthday|anniversary) is\b|"
+    # people and animals of somebody, with their names
+    rf"\b(?:my|our|an?|the|two|three) (?:[\w-]{{1,30}} ){{0,3}}?(?:{_PERSON}|{_PET})s?,? (?:is |are |who is )?"
+    rf"(?:called|named) {_CAPITAL}|"
+    rf"\b(?:my|our) (?:[\w-]{{1,30}} ){{0,2}}?(?:(?:{_PERSON}|{_PET})(?:['’]s name)?|name) is "
+    rf"(?:(?:Mr|Mrs|Ms|Dr)\.? )?{_CAPITAL}"
+    r"\w{1,30}(?=$|[.,;!]| and\b)|"
+    rf"\b(?:I|we)(?:['’]ve got|(?: have|['’]ve)(?: got)?) {_AMOUNT} (?:[\w-]{{1,30}} ){{0,3}}?"
+    rf"(?:{_PERSON}|{_PET}|twin|sibling|kid|children|kitties|puppies)s?\b|"
+    # what one has, speaks, cannot do or never wants
+    rf"\bI {_ADVERBS}(?:own|drive|ride) an? (?!bit\b|little\b|lot\b)|"
+    rf"\bI {_ADVERBS}speak (?:{_CAPITAL}|fluent\b|some\b|a (?:little|bit of)\b)|"
+    rf"\bI {_ADVERBS}(?:hate|dislike|detest|(?:can['’]t|cannot) stand|prefer|(?:don['’]t|do not) (?:really )?like) "
+    r"(?!(?:it|that|this|them|these|those|you|your|how|when|what|him|her|the (?:way|idea|sound|look|thought))\b)|"
+    r"\bI (?:never|always|only) (?:eat|drink|sleep|work|use|wear|take|read|watch|buy|travel|fly|drive|smoke|cook)\b|"
+    r"\bmy favou?rite (?:[\w-]{1,30} ){1,3}?(?:is|are)\b",
+    re.IGNORECASE,
+)
+_LIKING = re.compile(
+    rf"\bI {_ADVERBS}(?:love|like|enjoy|adore) "
+    r"(?!(?:it|that|this|them|these|those|you|your|how|when|what|him|her|being|seeing|hearing|knowing|to|the)\b)",
+    re.IGNORECASE,
+)
+_TOLD_TO_REMEMBER = re.compile(
+    r"^\W{0,3}(?:(?:please|also|and|oh|just),? ){0,2}(?:(?:can|could|will|would) you (?:please )?)?"
+    r"(?:(?:please )?(?:remember|note|keep in mind|bear in mind|don['’]t forget|do not forget|make a note|be aware|"
+    r"remind me)|for the record|fyi|just so you know|for your information)"
+    r"(?:(?:,? that|:|,) ?(?=\w)| (?=(?:I|I['’]\w{1,3}|my|we|we['’]\w{1,3}|our)\b))",
+    re.IGNORECASE,
+)
+_VAGUE = re.compile(r"\bI (?:\w{1,20} )?prefer (?:it|that|this|them|these|those)\b", re.IGNORECASE)
+_SUPPOSED = re.compile(
+    r"\b(?:if|imagine|suppose|pretend|would|wish|unless|whether|maybe|perhaps|might|not sure|as though)\b",
+    re.IGNORECASE,
+)
+
+
+def is_lasting(sentence: str) -> bool:
+    """Whether the sentence states what holds of its speaker until another is told, or how to reply from now on.
+
+    So does whatever its speaker asks to be remembered; nothing that is only supposed.
+    """
+    if asks_to_remember(sentence):
+        return True
+    if any(_tells(pattern, sentence) for pattern in (_HOME, _WORK, _AGE, _FACT)):
+        return True
+    return instructs(sentence) and _VAGUE.search(sentence) is None
+
+
+def tells_home(sentence: str) -> bool:
+    """Whether the sentence says where its speaker lives or is from."""
+    return _tells(_HOME, sentence)
+
+
+def tells_work(sentence: str) -> bool:
+    """Whether the sentence says what its speaker works as, or where."""
+    return _tells(_WORK, sentence)
+
+
+def tells_age(sentence: str) -> bool:
+    """Whether the sentence says how old its speaker is."""
+    return _tells(_AGE, sentence)
+
+
+def _tells(pattern: re.Pattern[str], sentence: str) -> bool:
+    found = pattern.search(sentence)
+    return found is not None and _SUPPOSED.search(sentence[: found.start()]) is None
+
+
+def is_liking(sentence: str) -> bool:
+    """Whether the sentence says what its speaker likes."""
+    return _LIKING.search(sentence) is not None
+
+
+def asks_to_remember(sentence: str) -> bool:
+    """Whether the sentence asks that what it says be remembered: "Could you remember that I am vegan?"."""
+    return _TOLD_TO_REMEMBER.match(sentence) is not None
+
+
+def without_request(sentence: str) -> str:
+    """The sentence without a request to remember it, as a statement."""
+    found = _TOLD_TO_REMEMBER.match(sentence)
+    if found is None:
+        return sentence
+    rest = sentence[found.end() :].rstrip("?？ ")
+    return f"{rest[:1].upper()}{rest[1:]}{'' if rest.endswith(('.', '!', '…')) else '.'}"
