@@ -118,6 +118,11 @@ STATES = {
 }
 
 
+def test_an_offer_is_no_fact():
+    assert salience("I will keep in mind that Anu marries on the 12th of December.", ["Ben"]) < THRESHOLD
+    assert salience("I can help you to structure it: summary, timeline, causes.", ["Ben"]) < THRESHOLD
+
+
 def test_a_liking_is_remembered_where_there_is_room_only():
     assert memories("I love hiking.") == []  # room for none but lasting facts
     assert salience("I love hiking.", ["Ben"]) == THRESHOLD
@@ -127,6 +132,12 @@ def test_a_liking_is_remembered_where_there_is_room_only():
 def test_states_are_told_apart():
     told = {text: (tells_home(text), tells_work(text), tells_age(text)) for text in (*STATES, *PASSING)}
     assert told == STATES | dict.fromkeys(PASSING, (False, False, False))
+
+
+def test_two_facts_of_a_sentence_are_two_memories():
+    assert memories("I'm 41 and I live in Porto.") == ["Ben is 41.", "Ben lives in Porto."]
+    assert memories("I live in Porto, and I've got two kids") == ["Ben lives in Porto.", "Ben has got two kids"]
+    assert memories("I live in Porto and I met Tom there.") == ["Ben lives in Porto and Ben met Tom there."]
 
 
 def test_an_employer_that_is_left_and_the_next_one_are_changes():

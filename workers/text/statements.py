@@ -48,6 +48,7 @@ _SHORT_WORDS = 6
 _MOST_ADDRESSED = 32
 _LEAST_COMMON = 0.15
 _ASIDE = re.compile(r",? (?:but|so|and) (?:please )?(?:do not|don['’]t) (?:tell|ask|worry|laugh|judge)\b[^.!?]*")
+_AND_I = re.compile(r",? and (?=I(?:['’]m|['’]ve)?\b)")
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
@@ -138,7 +139,18 @@ def _score(group: list[str], speakers: Collection[str], english: bool) -> float:
 
 def _sentences(text: str, speakers: Collection[str], english: bool) -> list[str]:
     pieces = (without_middle(text[start:end]) for start, end in islice(sentence_spans(text), MAX_SENTENCES))
-    return [bare for piece in pieces if (bare := _bare(piece, speakers) if english else piece)]
+    if not english:
+        return [piece for piece in pieces if piece]
+    bare = (_bare(piece, speakers) for piece in pieces)
+    return [clause for sentence in bare if sentence for clause in _facts_of(sentence)]
+
+
+def _facts_of(sentence: str) -> list[str]:
+    """The clauses of a sentence, each a sentence, where all state lasting facts: one may change without the others."""
+    clauses = _AND_I.split(sentence)
+    if len(clauses) == 1 or not all(map(is_lasting, clauses)):
+        return [sentence]
+    return [*(f"{clause}." for clause in clauses[:-1]), clauses[-1]]
 
 
 def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
