@@ -51,8 +51,9 @@ class GatewayApp:
 
     @classmethod
     def with_mcp(cls, gateway: Gateway) -> "GatewayApp":
-        """The routes, and the tools of agents; stop ``mcp`` at the end."""
+        """The routes with their metrics, and the tools of agents; stop ``mcp`` at the end."""
         meter = GatewayMeter(f"{route.method} {route.path}" for route in ROUTES)
+        meter.watch_open(lambda: gateway.streams.open, lambda: gateway.waits.open)
         return cls(gateway, meter, McpDoor(cls(gateway, meter)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

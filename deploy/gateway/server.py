@@ -134,7 +134,6 @@ async def open_gateway(settings: Settings) -> AsyncIterator[GatewayApp]:
         app = GatewayApp.with_mcp(gateway)
         if app.mcp is not None:
             closing.push_async_callback(app.mcp.stop)
-        app.meter.watch_open(lambda: gateway.streams.open, lambda: gateway.waits.open)
         closing.push_async_callback(_ended, gateway)
         yield app
 

@@ -312,6 +312,25 @@ async def test_waits_are_bounded_for_a_key_and_for_a_tenant(tmp_path, method, pa
     assert waits.open == 0
 
 
+async def test_metrics_show_the_streams_and_the_waits_that_are_open(gateway):
+    open_requests = gateway.app.gateway.streams, gateway.app.gateway.waits
+
+    def shown() -> list[str]:
+        lines = gateway.app.meter.text().decode().splitlines()
+        return [line for line in lines if line.startswith(("eunoe_gateway_streams ", "eunoe_gateway_waits "))]
+
+    assert shown() == ["eunoe_gateway_streams 0.0", "eunoe_gateway_waits 0.0"]
+    gateway.log.lagging = True
+    async with gateway.served() as client, stream(client, "/v1/remembered"):
+        waiting = [asyncio.ensure_future(client.post(f"{C}/asks", json=ASK)) for _ in range(2)]
+        while [one.open for one in open_requests] != [1, 2]:  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0.01)
+        assert shown() == ["eunoe_gateway_streams 1.0", "eunoe_gateway_waits 2.0"]
+        await gateway.log.catch_up()
+        await asyncio.gather(*waiting)
+        assert shown()[1] == "eunoe_gateway_waits 0.0"
+
+
 def gateway_client(gateway: TestGateway, like: httpx.AsyncClient) -> httpx.AsyncClient:
     """Another key of another tenant, at the same address."""
     return httpx.AsyncClient(base_url=like.base_url, headers={"Authorization": f"Bearer {gateway.key('third')}"})
