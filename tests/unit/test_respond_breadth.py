@@ -7,7 +7,8 @@ import pytest
 from eunoe.schemas.events import Line
 from eunoe.workers.respond.breadth import Breadth, read_breadth, topic_of
 from eunoe.workers.respond.context import line_row, make_context, write_row
-from eunoe.workers.respond.offline import MANY, OfflineReplier
+from eunoe.workers.respond.line_choice import MANY
+from eunoe.workers.respond.offline import OfflineReplier
 from eunoe.workers.respond.replier import ReplyTask
 from eunoe.workers.text.intent import instructs
 from tests.support.in_memory import HashEmbedder

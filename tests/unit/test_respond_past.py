@@ -15,7 +15,7 @@ from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.context import PARTLY, Context, line_row, mark_past, memory_row, past_words, write_row
 from eunoe.workers.respond.hints import read_question
 from eunoe.workers.respond.histories import end_words, note, past_notes
-from eunoe.workers.respond.offline import choose_lines
+from eunoe.workers.respond.line_choice import choose_lines
 from eunoe.workers.respond.sources import Query
 from eunoe.workers.respond.strategies import recall_sources
 from eunoe.workers.respond.timelines import ShownTimeline, lay_out_timelines

@@ -17,8 +17,9 @@ from eunoe.workers.models.answer_forms import NoteRow, ReplyForm
 from eunoe.workers.models.asking import is_correcting
 from eunoe.workers.respond.context import Context, Row, make_context, write_row
 from eunoe.workers.respond.hints import read_question
+from eunoe.workers.respond.line_choice import choose_lines
 from eunoe.workers.respond.model import ModelReplier
-from eunoe.workers.respond.offline import NOTHING, OfflineReplier, choose_lines
+from eunoe.workers.respond.offline import NOTHING, OfflineReplier
 from eunoe.workers.respond.prompt import with_weekdays
 from eunoe.workers.respond.replier import DraftReply, ReplyTask
 from eunoe.workers.respond.settings import Refine, RespondSettings

@@ -1,0 +1,175 @@
+"""Chooses the lines that a reply without a language model quotes, by what the question asks for.
+
+- Many things, or a summary: the best line of each of several days.
+- What holds now: the latest of the best lines, with the last mention of what it names.
+- What was before: the oldest of the best lines, the best one and the latest.
+- Anything else: the best line, a second one that says something else, and what was corrected or ended since.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from eunoe.workers.respond.breadth import Breadth
+from eunoe.workers.respond.context import Row, fold
+from eunoe.workers.respond.hints import MONTHS, QuestionHints
+from eunoe.workers.respond.quotable import Floats
+from eunoe.workers.text.corrections import corrects
+from eunoe.workers.text.days import WEEKDAYS
+from eunoe.workers.text.salience import is_end
+from eunoe.workers.text.statements import sentence_spans
+
+ALSO = 0.5
+"""Maximum distance from the best score of a second line."""
+ALIKE = 1.5
+"""Maximum distance from the best score of lines that may be about the same thing at different times."""
+MANY = 5
+"""Lines quoted for a question about many things, of different days."""
+_NAME = re.compile(r"(?<=[a-z,;] )(?!I\b)[A-Z][^\W\d_]+")
+"""A word with a capital within a sentence."""
+_CALENDAR = frozenset((*MONTHS, *WEEKDAYS))
+"""Words with a capital that name nobody and nothing."""
+_NAMED = re.compile(r"\b[A-Z][^\W\d_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class RankedLines:
+    """Lines with their scores, and the order of those that may answer."""
+
+    rows: Sequence[Row]
+    scores: Floats
+    """The score of each row, shape (n,)."""
+    order: Sequence[int]
+    """Indices of rows, the best first; of equal scores the first row."""
+
+    @property
+    def best(self) -> int:
+        """The index of the best line. Raises ``IndexError`` where there is none."""
+        return self.order[0]
+
+    def current(self) -> "RankedLines":
+        """The lines that still hold."""
+        return RankedLines(self.rows, self.scores, [index for index in self.order if self.rows[index].is_current])
+
+    def near_best(self, distance: float) -> list[int]:
+        """The indices of the lines whose score is at most so far from the best one, the best first."""
+        return [index for index in self.order if self.scores[index] >= self.scores[self.best] - distance]
+
+    def by_time(self, indices: Iterable[int]) -> list[int]:
+        """The indices in the order in which their lines were said."""
+        return sorted(indices, key=self.time_of)
+
+    def time_of(self, index: int) -> tuple[datetime, int]:
+        """A sort key: the time of a line, then its number; excerpts of one utterance have the same."""
+        return self.rows[index].at, self.rows[index].number
+
+
+def rank_lines(rows: Sequence[Row], scores: Floats) -> RankedLines:
+    """All lines in the order of their scores, which count to six digits."""
+    order = sorted(range(len(rows)), key=lambda index: (-round(float(scores[index]), 6), index))
+    return RankedLines(rows, scores, order)
+
+
+def choose_lines(rows: Sequence[Row], scores: Floats, hints: QuestionHints) -> list[int]:
+    """The indices of the lines to quote, the one that answers best first; of many things, in order of time."""
+    every = rank_lines(rows, scores)
+    if hints.breadth is not Breadth.ONE:
+        return _best_of_days(every)
+    lines = every.current() if hints.present or hints.holds else every
+    if not lines.order:
+        return []
+    if hints.present or (hints.holds and lines.best != every.best):  # the best answer of all has ended
+        return _latest(lines)
+    if hints.past:
+        return _from_the_oldest(lines)
+    return _best(lines, with_end=hints.holds)
+
+
+def _best_of_days(lines: RankedLines) -> list[int]:
+    """The best line of each of the days whose lines are best, at most `MANY`, in order of time."""
+    best: dict[date, int] = {}
+    for index in lines.order:
+        best.setdefault(lines.rows[index].at.date(), index)
+    return lines.by_time(list(best.values())[:MANY])
+
+
+def _latest(lines: RankedLines) -> list[int]:
+    """The latest of the best lines, with what its speaker said last of somebody or something that it names."""
+    latest = lines.by_time(lines.near_best(ALIKE))[-1]
+    return [latest, *_last_mention(lines, latest)]
+
+
+def _from_the_oldest(lines: RankedLines) -> list[int]:
+    """The oldest of the best lines (of those that hold no more, if any), the best one and the latest."""
+    alike = lines.by_time(lines.near_best(ALIKE))
+    gone = [index for index in alike if not lines.rows[index].is_current]
+    return _distinct([(gone or alike)[0], lines.best, alike[-1]])
+
+
+def _best(lines: RankedLines, *, with_end: bool) -> list[int]:
+    """The best line, a second one, and the corrections of the best.
+
+    ``with_end``: whether to add the last end that its speaker told of something that the best line names.
+    """
+    best = lines.best
+    ends = _last_mention(lines, best, is_end) if with_end else []
+    return _distinct([best, *_second(lines), *_corrections(lines, best), *ends])
+
+
+def _second(lines: RankedLines) -> list[int]:
+    """The index of the best line that says something else than the best of all, if it is nearly as good."""
+    said = _plain(lines.rows[lines.best])
+    other = next((index for index in lines.order if _plain(lines.rows[index]) != said), None)
+    return [] if other is None or lines.scores[other] < lines.scores[lines.best] - ALSO else [other]
+
+
+def _corrections(lines: RankedLines, line: int) -> list[int]:
+    """The indices of the later lines of the same day in which its speaker corrects a line."""
+    said = lines.rows[line]
+    return [
+        index
+        for index, row in enumerate(lines.rows)
+        if _is_later(row, said) and row.at.date() == said.at.date() and corrects(row.text, said.text)
+    ]
+
+
+def _last_mention(lines: RankedLines, line: int, tells: Callable[[str], bool] = bool) -> list[int]:
+    """The index of the last current line in which its speaker names what a line names, too, if any.
+
+    ``tells``: whether a sentence with such a name is one that is looked for.
+    """
+    said, names = lines.rows[line], _names_in(lines, line)
+    later = [
+        index
+        for index, row in enumerate(lines.rows)
+        if row.is_current and _is_later(row, said) and any(map(tells, _sentences_naming(names, row.text)))
+    ]
+    return [max(later, key=lines.time_of)] if later else []
+
+
+def _names_in(lines: RankedLines, line: int) -> set[str]:
+    """The names in a line, case-folded, but for speakers, months and days of the week."""
+    people = {part.casefold() for row in lines.rows for part in row.speaker.split()}
+    return set(map(str.casefold, _NAME.findall(lines.rows[line].text))) - people - _CALENDAR
+
+
+def _sentences_naming(names: Set[str], text: str) -> list[str]:
+    """The sentences of a text that have one of the names."""
+    said = fold(text)
+    sentences = [said[start:end] for start, end in sentence_spans(said)]
+    return [one for one in sentences if not names.isdisjoint(map(str.casefold, _NAMED.findall(one)))]
+
+
+def _is_later(row: Row, said: Row) -> bool:
+    """Whether a row is of the same speaker as another, and of a later time."""
+    return row.speaker == said.speaker and row.at > said.at
+
+
+def _plain(row: Row) -> str:
+    """The text of a row, for comparisons: two rows may say the same in another case or with other spaces."""
+    return fold(row.text).casefold()
+
+
+def _distinct(indices: Iterable[int]) -> list[int]:
+    return list(dict.fromkeys(indices))
