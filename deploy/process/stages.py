@@ -10,6 +10,7 @@ from eunoe.deploy.clients.shared import open_cold_store
 from eunoe.deploy.observability.counters import WorkerMeter
 from eunoe.deploy.observability.health import CountingPublisher, HealthState
 from eunoe.deploy.process.backpressure import FEW, LagBackpressure
+from eunoe.deploy.process.blocked_watch import blocked_watch
 from eunoe.deploy.process.positions import LogEnds, PartitionStart, position_watch, remember_position
 from eunoe.deploy.process.self_test import self_test
 from eunoe.deploy.settings import Settings
@@ -18,7 +19,7 @@ from eunoe.schemas.ports import ColdStore, StateStore
 from eunoe.streams.group.limits import QUEUED_BYTES, DispatchLimits
 from eunoe.streams.group.stage_consumer import StageConsumer
 from eunoe.streams.group.stage_options import StageOptions, StartPosition
-from eunoe.streams.record import Record, Revoked
+from eunoe.streams.record import Record
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.batches import MAX_BATCH
 from eunoe.workers.runner.blocked import BlockedConversations
@@ -38,8 +39,6 @@ AHEAD_BYTES = 30_000_000
 ASKED_BYTES = 16_000_000
 """Bytes of asks that a process takes: some 500 of the largest. Those of one conversation are answered one by one;
 behind more than that, asks of other conversations wait to be read."""
-BLOCKED_EVERY_S = 5.0
-"""Seconds between two looks at blocked conversations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,21 +164,6 @@ class StageFactory:
         cached = self._cached_stores[spec.name] = CachedStateStore(self.clients.store, spec.name, self._states)
         return cached
 
-    def blocked_watch(self, stage: str, consumer: StageConsumer) -> Coroutine[Any, Any, None]:
-        """Count the blocked conversations of a stage, and hold those that wait for a lost event."""
-        store, runner = RedisBlocked(self.clients.redis, self.clients.keys), self.runners[stage]
-
-        async def watch() -> None:
-            if not consumer.rebalancing:
-                self.blocked(stage).keep(consumer.assigned())
-            await self.blocked(stage).sync(stage, store)
-            try:
-                await runner.hold_lost({place for place in consumer.assigned() if consumer.caught_up(*place)})
-            except Revoked:  # the state store went back
-                await consumer.read_again()
-
-        return run_periodically(PeriodicTask(watch, BLOCKED_EVERY_S), self.health.outages)
-
     def background(self, name: str, consumer: StageConsumer) -> Iterator[Coroutine[Any, Any, None]]:
         """The background work of a stage, over the partitions that its consumer is assigned."""
 
@@ -190,7 +174,9 @@ class StageFactory:
         context = BackgroundContext(
             clients.dependencies.settings, clients.log_positions, clients.publisher, caught_up, self.place.answers
         )
+        blocked_store = RedisBlocked(clients.redis, clients.keys)
         tasks = [build(context) for build in STAGES[name].background]
+        tasks.append(blocked_watch(self.runners[name], consumer, self.blocked(name), blocked_store))
         if STAGES[name].reads_log and (cold := open_cold_store(self.settings)) is not None:
             tasks.append(self._freezing(cold, caught_up))
         if name in self._loss_detectors:

@@ -172,7 +172,6 @@ class _Worker:
             repeating = run_periodically(task, self.health_state.outages)
             failures.append(await closing.enter_async_context(_background(repeating)))
         for name, consumer in consumers.items():
-            failures.append(await closing.enter_async_context(_background(factory.blocked_watch(name, consumer))))
             for work in factory.background(name, consumer):
                 failures.append(await closing.enter_async_context(_background(work)))
         return failures

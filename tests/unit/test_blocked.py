@@ -1,7 +1,8 @@
 """Blocked conversations: counted, with their age, and held where what they wait for is lost."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -9,11 +10,12 @@ from eunoe.deploy.observability.counters import WorkerMeter, model_servers
 from eunoe.deploy.observability.exposition import metrics_text
 from eunoe.deploy.observability.health import HealthState
 from eunoe.deploy.observability.metrics import MetricSources
+from eunoe.deploy.process.blocked_watch import blocked_watch
 from eunoe.schemas.decisions import Commit, Decision, Outbox, OutMessage, Scope
 from eunoe.schemas.memory import MemoriesFormed
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.codec import encode
-from eunoe.streams.record import Message
+from eunoe.streams.record import Message, Revoked
 from eunoe.streams.topics import Topic
 from eunoe.workers.models.embedding_endpoint import EndpointEmbedder, EndpointEmbedderSettings
 from eunoe.workers.models.endpoint import Endpoint
@@ -180,6 +182,77 @@ async def test_what_was_parked_in_a_partition_that_another_process_got_is_left_t
     await update.blocked.sync("update", stored)
     assert await stored.read("update", PARKED) == {}, "the other process may have applied it by now"
     assert update.blocked.parked_for(0.0) == []
+
+
+class Consumer:
+    """A consumer of stage update with the partitions that it is assigned."""
+
+    stage = "update"
+
+    def __init__(self) -> None:
+        self.partitions = set(PLACE)
+        self.rebalancing = False
+        self.reads_again = 0
+
+    def assigned(self) -> set[tuple[str, int]]:
+        return set() if self.rebalancing else self.partitions
+
+    def caught_up(self, topic: str, partition: int) -> bool:
+        return (topic, partition) in self.assigned()
+
+    async def read_again(self) -> None:
+        self.reads_again += 1
+
+
+@dataclass
+class Watch:
+    """The task that looks at the blocked conversations of stage update, after one of them was parked."""
+
+    update: Update = field(default_factory=Update)
+    consumer: Any = field(default_factory=Consumer)
+    stored: Stored = field(default_factory=Stored)
+
+    async def look(self) -> Mapping[str, float]:
+        """Look once, a minute later; returns what is stored as parked."""
+        self.update.clock.now += 60.0
+        await blocked_watch(self.update.bench.runner, self.consumer, self.update.blocked, self.stored).run()
+        return await self.stored.read("update", PARKED)
+
+
+async def test_the_watch_stores_what_is_parked_and_holds_what_was_lost():
+    watch = Watch()
+    await watch.update.take(formed(1, turns=(1,)))
+    await watch.update.blend_applies(1, sent=True)
+    assert await watch.look() == {"default/c": 0.0}
+    assert watch.update.bench.letters() == []
+    await watch.look()
+    assert watch.update.bench.letters() == [DeadLetterReason.HELD]
+
+
+async def test_the_watch_leaves_what_was_parked_to_the_next_owner_of_its_partition():
+    watch = Watch()
+    await watch.update.take(formed(1, turns=(1,)))
+    watch.consumer.partitions = {("memories", 1)}
+    assert await watch.look() == {}
+    assert watch.update.blocked.parked_for(0.0) == []
+
+
+async def test_the_watch_forgets_nothing_while_partitions_are_reassigned():
+    watch = Watch()
+    await watch.update.take(formed(1, turns=(1,)))
+    watch.consumer.rebalancing = True
+    assert await watch.look() == {"default/c": 0.0}
+    assert watch.update.blocked.parked_for(0.0), "its partition may be assigned again"
+
+
+async def test_the_watch_has_the_stage_read_again_where_the_state_store_went_back(monkeypatch: pytest.MonkeyPatch):
+    async def went_back(caught_up: object) -> None:
+        raise Revoked
+
+    watch = Watch()
+    monkeypatch.setattr(watch.update.bench.runner, "hold_lost", went_back)
+    await watch.look()
+    assert watch.consumer.reads_again == 1
 
 
 async def test_waits_for_endpoints_of_models_are_counted_from_zero_by_name():
