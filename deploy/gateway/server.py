@@ -31,6 +31,7 @@ from eunoe.deploy.gateway.limits import RedisLimiter
 from eunoe.deploy.gateway.open_requests import OpenRequests
 from eunoe.deploy.gateway.redis import RedisLiveStates, RedisNotes
 from eunoe.deploy.gateway.redis_absence import RedisAbsence
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.local.tansu.identity import refuse_ordinary_broker
 from eunoe.deploy.local.wakeups import receive_wakeups
 from eunoe.deploy.observability.server import parse_address
@@ -72,7 +73,7 @@ async def run_gateway(settings: Settings, ready: Callable[[str], None] = lambda 
             async with serving(app, settings.gateway.address) as url:
                 ready(url)
                 await stop.wait()
-                log.info("stopping: %d streams are open", app.gateway.streams.open)
+                log.info("stopping with %s", counted(app.gateway.streams.open, "open stream"))
 
 
 @contextlib.contextmanager

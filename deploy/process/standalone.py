@@ -19,6 +19,7 @@ from eunoe.deploy.clients.key_checks import destroy_again
 from eunoe.deploy.clients.live_settings import CHANGEABLE, live_settings
 from eunoe.deploy.clients.models import own_endpoint
 from eunoe.deploy.clients.shared import open_publisher, open_redis, remove_snapshots, state_store, store_keys
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.local.derived import discard_derived_state
 from eunoe.deploy.local.journal import Journal, replay
 from eunoe.deploy.local.journal_erasing import erase_from_journal
@@ -166,12 +167,12 @@ async def _restore(
 ) -> Journal:
     """Take what was erased out of the journal, discard derived state after an unclean stop, replay the journal."""
     if keys is not None and (again := await destroy_again(settings)):
-        log.warning("the key store is older than the ledger of erasures: %d keys were destroyed again", again)
+        log.warning("the key store is older than the ledger of erasures: %s destroyed again", counted(again, "key"))
     erased = await read_erased(settings)
     await erase_from_journal(kept.journal, erased, keys)
     journal = Journal(kept.journal)
     if not stack.clean_start:
-        log.warning("the last stop was not clean: rebuilding memory from %d journalled events", len(journal))
+        log.warning("the last stop was not clean: rebuilding memory from %s", counted(len(journal), "journalled event"))
         await discard_derived_state(stack.urls, store_keys(settings))
         await remove_snapshots(settings)
         await _begin_erased(settings, erased)

@@ -17,6 +17,7 @@ from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.event_loop import give_back_free_memory, keep_for_good
 from eunoe.deploy.exits import code_of
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.local.tansu.identity import refuse_ordinary_broker
 from eunoe.deploy.local.wakeups import receive_wakeups
 from eunoe.deploy.observability.counters import WorkerMeter, metered, model_servers
@@ -185,7 +186,7 @@ class _Worker:
     async def _stop(self, consumers: Mapping[str, StageConsumer]) -> None:
         self.health_state.phase = Phase.STOPPING
         begun, in_work = monotonic(), sum(consumer.dispatcher.in_work for consumer in consumers.values())
-        log.info("stopping: %d records are in work", in_work)
+        log.info("stopping with %s in work", counted(in_work, "record"))
         await stop_all(consumers.values(), self.shutdown.stages_s)
         log.info("the stages stopped after %.1f s", monotonic() - begun)
 

@@ -248,5 +248,5 @@ async def test_asks_older_than_their_ledgers_are_dropped_and_counted(caplog: pyt
     assert (len(pipeline.replies()), meter.expired) == (answered + 1, 0)
     await read_again(timedelta(seconds=REQUEST_AGE_S + 1))
     assert (len(pipeline.replies()), meter.expired) == (answered + 1, 1)
-    assert "1 requests dropped so far, each over 172800 s old, the last one reply-contexts/" in caplog.text
+    assert "requests dropped so far: 1, each over 172800 s old, the last one reply-contexts/" in caplog.text
     assert pipeline.dead_letters() == 0

@@ -187,7 +187,7 @@ class Runner:
         self._meter.expired += 1
         if self._meter.expired % _EXPIRED_PER_LINE == 1:
             log.warning(
-                "%s: %d requests dropped so far, each over %.0f s old, the last one %s/%d@%d",
+                "%s: requests dropped so far: %d, each over %.0f s old, the last one %s/%d@%d",
                 self._spec.name,
                 self._meter.expired,
                 self._settings.request_age_s,
