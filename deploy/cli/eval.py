@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
+from eunoe.deploy.cli.evalmodels import open_checked_models
 from eunoe.deploy.cli.evalprompts import prompts
 from eunoe.deploy.cli.evalreplies import replies
-from eunoe.deploy.cli.evalshared import open_checked_models
-from eunoe.deploy.cli.evaluating import (
+from eunoe.deploy.cli.evalreport import (
     Embedding,
     ReportFolder,
     Samples,

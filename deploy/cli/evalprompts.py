@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from eunoe.deploy.cli.evalshared import NO_MODEL
-from eunoe.deploy.cli.evaluating import Embedding, ReportFolder, fields, settings_with, stage_settings, table
+from eunoe.deploy.cli.evalmodels import NO_MODEL
+from eunoe.deploy.cli.evalreport import Embedding, ReportFolder, fields, settings_with, stage_settings, table
 from eunoe.deploy.cli.output import Json, console, note, print_json
 from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.models import uses_endpoint

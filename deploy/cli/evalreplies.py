@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from eunoe.deploy.cli.evalshared import (
+from eunoe.deploy.cli.evalmodels import (
     NO_MODEL,
     Budget,
     Judge,
@@ -20,7 +20,7 @@ from eunoe.deploy.cli.evalshared import (
     open_checked_models,
     open_judge,
 )
-from eunoe.deploy.cli.evaluating import (
+from eunoe.deploy.cli.evalreport import (
     Embedding,
     ReportFolder,
     Samples,

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from eunoe.deploy.cli.evalshared import open_checked_models
-from eunoe.deploy.cli.evaluating import (
+from eunoe.deploy.cli.evalmodels import open_checked_models
+from eunoe.deploy.cli.evalreport import (
     Embedding,
     ReportFolder,
     Samples,

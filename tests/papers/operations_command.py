@@ -10,8 +10,8 @@ from typing import Annotated, TypeVar
 import typer
 from rich.table import Table
 
-from eunoe.deploy.cli.evalshared import open_checked_models
-from eunoe.deploy.cli.evaluating import fields, table
+from eunoe.deploy.cli.evalmodels import open_checked_models
+from eunoe.deploy.cli.evalreport import fields, table
 from eunoe.deploy.cli.output import Json, console, note, print_json
 from eunoe.deploy.evaluate.fallbacks import model_label
 from eunoe.deploy.evaluate.models import EvalModels

@@ -11,7 +11,7 @@ from typing import Annotated
 import orjson
 import typer
 
-from eunoe.deploy.cli.evalshared import (
+from eunoe.deploy.cli.evalmodels import (
     NO_MODEL,
     Budget,
     Judge,
@@ -21,7 +21,7 @@ from eunoe.deploy.cli.evalshared import (
     open_checked_models,
     open_judge,
 )
-from eunoe.deploy.cli.evaluating import (
+from eunoe.deploy.cli.evalreport import (
     Embedding,
     ReportFolder,
     Samples,

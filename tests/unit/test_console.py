@@ -6,7 +6,7 @@ import pytest
 from rich.markup import escape
 from rich.tree import Tree
 
-from eunoe.deploy.cli import evaluating
+from eunoe.deploy.cli import evalreport
 from eunoe.deploy.cli.output import VisibleConsole, console, errors
 
 COMMANDS = "\x1b]0;title\x07\x1b[2J\x9b2J\x00"
@@ -33,9 +33,9 @@ def test_the_commands_print_on_such_consoles():
 def test_names_in_tables_of_evaluations_are_no_markup(monkeypatch, width):
     written = StringIO()
     shown = VisibleConsole(file=written, width=width)
-    monkeypatch.setattr(evaluating, "console", shown)
+    monkeypatch.setattr(evalreport, "console", shown)
     rows = [{"data": "[red]a[/red][/]", "model": f"m{COMMANDS}", "recall": 0.5, "kinds": ("b", "c")} for _ in range(3)]
-    shown.print(evaluating.table(rows))
+    shown.print(evalreport.table(rows))
     found = written.getvalue()
     assert "[red]" in found
     assert not set("\x1b\x9b\x00") & set(found)

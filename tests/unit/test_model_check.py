@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from eunoe.deploy.cli.evalshared import open_checked_models
+from eunoe.deploy.cli.evalmodels import open_checked_models
 from eunoe.deploy.cli.model_check import keep_model_fault, model_checked, model_fault_named, refuse_wrong_model
 from eunoe.deploy.local.lock import DirectoryLock
 from eunoe.deploy.local.notice import StackUrls, read_model_fault, write_notice

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eunoe.deploy.cli.eval import app
-from eunoe.deploy.cli.evaluating import table
+from eunoe.deploy.cli.evalreport import table
 from eunoe.deploy.evaluate.answering import EVERYTHING, NOTHING, PLAIN, WAYS, usage_of
 from eunoe.deploy.evaluate.corpus import with_questions
 from eunoe.deploy.evaluate.extras import extra

@@ -1,4 +1,4 @@
-"""Shared by the evaluations with replies: kinds of memory, judges, conversations made into memory."""
+"""Models and kinds of memory that evaluations measure: their options, judges, conversations made into memory."""
 
 import os
 from collections.abc import Sequence

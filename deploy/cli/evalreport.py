@@ -1,4 +1,4 @@
-"""Shared by the commands of `eunoe eval`: options, settings, tables."""
+"""Options and reports of the commands of `eunoe eval`: settings that differ, rows as tables."""
 
 import os
 from collections.abc import Mapping, Sequence
