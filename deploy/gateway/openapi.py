@@ -9,10 +9,10 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
 from eunoe.deploy.contracts.json_schemas import DocumentedSchemas
-from eunoe.deploy.gateway.answers import AskAccepted
 from eunoe.deploy.gateway.bodies import ASK_PLACE, FEED_PLACE, WaitQuery
 from eunoe.deploy.gateway.calls import JSON_TYPE
 from eunoe.deploy.gateway.problems import PROBLEM_TYPE, ProblemDocument
+from eunoe.deploy.gateway.results import AskAccepted
 from eunoe.deploy.gateway.routing import ROUTES, Route
 from eunoe.deploy.gateway.sse import EVENT_STREAM
 from eunoe.schemas.base import Identifier

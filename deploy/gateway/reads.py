@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from eunoe.deploy.gateway.answers import SessionItem, SessionStatus
+from eunoe.deploy.gateway.results import SessionItem, SessionStatus
 from eunoe.schemas.decisions import Ledger, Scope
 from eunoe.schemas.events import Line
 from eunoe.schemas.memory import ChangeKind, Memory, Segment

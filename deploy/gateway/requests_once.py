@@ -3,9 +3,9 @@
 from contextlib import suppress
 from typing import Final
 
-from eunoe.deploy.gateway.answers import LogPosition
 from eunoe.deploy.gateway.calls import Call
 from eunoe.deploy.gateway.problems import Problem
+from eunoe.deploy.gateway.results import LogPosition
 from eunoe.schemas.base import Time, Value
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.identity import content_digest

@@ -7,7 +7,7 @@ from urllib.parse import unquote_to_bytes
 
 from pydantic import TypeAdapter, ValidationError
 
-from eunoe.deploy.gateway import answers, bodies, erasures
+from eunoe.deploy.gateway import bodies, erasures, operation_results, results
 from eunoe.deploy.gateway.calls import JSON_TYPE, NDJSON_TYPES, Handler
 from eunoe.deploy.gateway.keys import KeyScope
 from eunoe.deploy.gateway.problems import FieldFault, Problem
@@ -65,11 +65,11 @@ _C: Final = "/v1/conversations/{conversation}"
 ROUTES: Final[tuple[Route, ...]] = (
     Route(
         method="POST", path=f"{_C}/events", scope=KeyScope.EVENTS_WRITE, handle=events.add_event,
-        body=bodies.EventBody, status=202, result=answers.EventAccepted,
+        body=bodies.EventBody, status=202, result=results.EventAccepted,
     ),
     Route(
         method="POST", path="/v1/events", scope=KeyScope.EVENTS_WRITE, handle=events.add_batch,
-        body=bodies.BatchLine, body_type=NDJSON_TYPES[0], status=202, result=answers.BatchAccepted,
+        body=bodies.BatchLine, body_type=NDJSON_TYPES[0], status=202, result=results.BatchAccepted,
     ),
     Route(
         method="POST", path=f"{_C}/asks", scope=KeyScope.ASK, handle=asks.ask, body=bodies.AskBody, result=Reply,
@@ -85,43 +85,43 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         method="GET", path="/v1/conversations", scope=KeyScope.MEMORY_READ, handle=conversations.list_conversations,
-        query=bodies.PageQuery, result=answers.ConversationPage,
+        query=bodies.PageQuery, result=results.ConversationPage,
     ),
     Route(
         method="GET", path=_C, scope=KeyScope.MEMORY_READ, handle=conversations.show_conversation,
-        result=answers.ConversationStatus,
+        result=results.ConversationStatus,
     ),
     Route(
         method="GET", path=f"{_C}/sessions", scope=KeyScope.MEMORY_READ, handle=conversations.list_sessions,
-        query=bodies.SessionPageQuery, result=answers.SessionPage,
+        query=bodies.SessionPageQuery, result=results.SessionPage,
     ),
     Route(
         method="GET", path=f"{_C}/sessions/{{session}}", scope=KeyScope.MEMORY_READ, handle=conversations.show_session,
-        query=bodies.WaitQuery, result=answers.SessionView,
+        query=bodies.WaitQuery, result=results.SessionView,
     ),
     Route(
         method="GET", path=f"{_C}/memories", scope=KeyScope.MEMORY_READ, handle=memory.list_memories,
-        query=bodies.MemoriesQuery, result=answers.MemoryPage,
+        query=bodies.MemoriesQuery, result=results.MemoryPage,
     ),
     Route(
         method="GET", path=f"{_C}/profile", scope=KeyScope.MEMORY_READ, handle=memory.show_profile,
-        query=bodies.ProfileQuery, result=answers.ProfileView,
+        query=bodies.ProfileQuery, result=results.ProfileView,
     ),
     Route(
         method="GET", path=f"{_C}/memories/{{memory}}/history", scope=KeyScope.MEMORY_READ,
-        handle=memory.show_history, result=answers.MemoryHistory,
+        handle=memory.show_history, result=results.MemoryHistory,
     ),
     Route(
         method="GET", path=f"{_C}/timelines", scope=KeyScope.MEMORY_READ, handle=memory.list_timelines,
-        query=bodies.SessionPageQuery, result=answers.TimelinePage,
+        query=bodies.SessionPageQuery, result=results.TimelinePage,
     ),
     Route(
         method="GET", path=f"{_C}/timelines/{{root}}", scope=KeyScope.MEMORY_READ, handle=memory.show_timeline,
-        query=bodies.TimelineQuery, result=answers.TimelineView,
+        query=bodies.TimelineQuery, result=results.TimelineView,
     ),
     Route(
         method="GET", path=f"{_C}/tree", scope=KeyScope.MEMORY_READ, handle=memory.show_tree,
-        query=bodies.TreeQuery, result=answers.TreeView,
+        query=bodies.TreeQuery, result=results.TreeView,
     ),
     Route(
         method="GET", path=f"{_C}/replies/{{reply}}", scope=KeyScope.MEMORY_READ, handle=replies.show_reply,
@@ -132,19 +132,20 @@ ROUTES: Final[tuple[Route, ...]] = (
         query=bodies.ReplyQuery, result=Explanation,
     ),
     Route(
-        method="GET", path=f"{_C}/state", scope=KeyScope.OPERATE, handle=memory.show_state, result=answers.StateView,
+        method="GET", path=f"{_C}/state", scope=KeyScope.OPERATE, handle=memory.show_state,
+        result=operation_results.StateView,
     ),
     Route(
         method="GET", path=f"{_C}/generations/{{generation}}/diff", scope=KeyScope.OPERATE,
-        handle=operation.show_difference, query=bodies.DifferenceQuery, result=answers.GenerationDifference,
+        handle=operation.show_difference, query=bodies.DifferenceQuery, result=operation_results.GenerationDifference,
     ),
     Route(
         method="GET", path="/v1/generations", scope=KeyScope.OPERATE, handle=operation.list_generations,
-        result=answers.GenerationPage,
+        result=operation_results.GenerationPage,
     ),
     Route(
         method="GET", path="/v1/processes", scope=KeyScope.PROCESSES_READ, handle=operation.list_processes,
-        result=answers.ProcessPage,
+        result=operation_results.ProcessPage,
     ),
     Route(
         method="GET", path=f"{_C}/remembered", scope=KeyScope.MEMORY_READ, handle=feeds.follow_conversation,
@@ -156,19 +157,19 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         method="GET", path="/v1/dead-letters", scope=KeyScope.LETTERS_READ, handle=letters.list_letters,
-        query=bodies.LettersQuery, result=answers.LetterPage,
+        query=bodies.LettersQuery, result=operation_results.LetterPage,
     ),
     Route(
         method="GET", path="/v1/dead-letters/{letter}", scope=KeyScope.LETTERS_READ, handle=letters.show_letter,
-        result=answers.LetterView,
+        result=operation_results.LetterView,
     ),
     Route(
         method="POST", path="/v1/dead-letters/{letter}/retry", scope=KeyScope.LETTERS_WRITE,
-        handle=letters.retry_letter, result=answers.LetterView,
+        handle=letters.retry_letter, result=operation_results.LetterView,
     ),
     Route(
         method="POST", path="/v1/dead-letters/{letter}/discard", scope=KeyScope.LETTERS_WRITE,
-        handle=letters.discard_letter, result=answers.LetterView,
+        handle=letters.discard_letter, result=operation_results.LetterView,
     ),
     Route(
         method="POST", path=f"{_C}/erasures", scope=KeyScope.ERASE, handle=erasing.add_erasure, body=bodies.EraseBody,

@@ -13,11 +13,6 @@ from mcp.server.mcpserver.tools import Tool
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
-from eunoe.deploy.gateway.answers import (
-    EventAccepted,
-    MemoryHistory,
-    TimelineView,
-)
 from eunoe.deploy.gateway.bodies import MAX_BUDGET_TOKENS, MAX_ERASED
 from eunoe.deploy.gateway.erasures import ErasureView
 from eunoe.deploy.gateway.mcp.arguments import CheckedTool
@@ -34,6 +29,7 @@ from eunoe.deploy.gateway.mcp.forms import (
     ToolRelation,
 )
 from eunoe.deploy.gateway.mcp.shown import folded, said_line, visible, visible_fields
+from eunoe.deploy.gateway.results import EventAccepted, MemoryHistory, TimelineView
 from eunoe.schemas.base import Identifier, Name, Text, Value, write_time
 from eunoe.schemas.errors import EunoeError
 from eunoe.schemas.events import DEFAULT_AGENT, Strategy

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
 
-from eunoe.deploy.gateway.answers import (
+from eunoe.deploy.gateway.reads import Progress, read_head, read_progress, session_ids, session_item, status_of
+from eunoe.deploy.gateway.results import (
     ConversationStatus,
     HistoryItem,
     MemoryHistory,
@@ -20,7 +21,6 @@ from eunoe.deploy.gateway.answers import (
     TimelineView,
     TreeView,
 )
-from eunoe.deploy.gateway.reads import Progress, read_head, read_progress, session_ids, session_item, status_of
 from eunoe.deploy.inspect.history import bounded_history
 from eunoe.schemas.base import Value, write_time
 from eunoe.schemas.identity import split_key

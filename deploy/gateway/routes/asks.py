@@ -13,7 +13,6 @@ from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from eunoe.deploy.gateway.answer_place import AnswerPlace
-from eunoe.deploy.gateway.answers import AskAccepted
 from eunoe.deploy.gateway.bodies import AskBody, RecallBody
 from eunoe.deploy.gateway.calls import Call, answer, while_connected
 from eunoe.deploy.gateway.lookups import SEARCH_COST
@@ -27,6 +26,7 @@ from eunoe.deploy.gateway.requests_once import (
     used_before,
     write_note,
 )
+from eunoe.deploy.gateway.results import AskAccepted
 from eunoe.deploy.gateway.routes.events import as_position
 from eunoe.deploy.gateway.routes.replies import answers_partition, note_reply, read_answer, search_answers
 from eunoe.deploy.gateway.sse import EVENT_STREAM, EventStream, write_event

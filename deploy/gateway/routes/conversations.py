@@ -10,15 +10,6 @@ from typing import Final
 
 from starlette.responses import Response
 
-from eunoe.deploy.gateway.answers import (
-    ConversationItem,
-    ConversationPage,
-    ConversationStatus,
-    LogPosition,
-    OpenSessionItem,
-    SessionPage,
-    SessionView,
-)
 from eunoe.deploy.gateway.bodies import (
     PageQuery,
     SessionPageQuery,
@@ -36,6 +27,15 @@ from eunoe.deploy.gateway.reads import (
     session_ids,
     session_item,
     status_of,
+)
+from eunoe.deploy.gateway.results import (
+    ConversationItem,
+    ConversationPage,
+    ConversationStatus,
+    LogPosition,
+    OpenSessionItem,
+    SessionPage,
+    SessionView,
 )
 from eunoe.schemas.ports import ActiveConversation
 from eunoe.streams.position import position, split_position

@@ -7,11 +7,6 @@ from uuid import uuid4
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from eunoe.deploy.gateway.answers import (
-    BatchAccepted,
-    EventAccepted,
-    LogPosition,
-)
 from eunoe.deploy.gateway.bodies import (
     BATCH_LINE,
     EVENT,
@@ -21,6 +16,7 @@ from eunoe.deploy.gateway.bodies import (
 from eunoe.deploy.gateway.calls import NDJSON_TYPES, Call, answer, read_body
 from eunoe.deploy.gateway.problems import FieldFault, Problem, invalid
 from eunoe.deploy.gateway.requests_once import RequestNote, digest_of_body, note_name, noted, write_note
+from eunoe.deploy.gateway.results import BatchAccepted, EventAccepted, LogPosition
 from eunoe.schemas.events import ConversationEvent, SessionEnded, Utterance
 from eunoe.streams.record import RecordPlace
 

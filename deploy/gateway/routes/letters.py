@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from eunoe.deploy.gateway.answers import LetterPage, LetterView
 from eunoe.deploy.gateway.bodies import LettersQuery
 from eunoe.deploy.gateway.calls import Call, answer
+from eunoe.deploy.gateway.operation_results import LetterPage, LetterView
 from eunoe.deploy.gateway.problems import Problem, not_found
 from eunoe.deploy.inspect.dead_letters import close, letter_id, retry_obstacle
 from eunoe.schemas.identity import conversation_key

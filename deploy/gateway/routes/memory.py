@@ -5,20 +5,6 @@ from typing import Any, cast
 
 from starlette.responses import Response
 
-from eunoe.deploy.gateway.answers import (
-    DecisionItem,
-    HistoryItem,
-    MemoryHistory,
-    MemoryItem,
-    MemoryPage,
-    ProfileView,
-    StageState,
-    StateView,
-    TimelineItem,
-    TimelinePage,
-    TimelineView,
-    TreeView,
-)
 from eunoe.deploy.gateway.bodies import (
     MAX_MEMBERS,
     MemoriesQuery,
@@ -28,6 +14,7 @@ from eunoe.deploy.gateway.bodies import (
     TreeQuery,
 )
 from eunoe.deploy.gateway.calls import Call, answer
+from eunoe.deploy.gateway.operation_results import DecisionItem, StageState, StateView
 from eunoe.deploy.gateway.ports import LiveState
 from eunoe.deploy.gateway.problems import Problem, not_found
 from eunoe.deploy.gateway.reads import (
@@ -35,6 +22,17 @@ from eunoe.deploy.gateway.reads import (
     born,
     memories_of,
     read_progress,
+)
+from eunoe.deploy.gateway.results import (
+    HistoryItem,
+    MemoryHistory,
+    MemoryItem,
+    MemoryPage,
+    ProfileView,
+    TimelineItem,
+    TimelinePage,
+    TimelineView,
+    TreeView,
 )
 from eunoe.deploy.gateway.routes.conversations import known_conversation
 from eunoe.deploy.inspect.decisions import decision_shares

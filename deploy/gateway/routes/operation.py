@@ -5,7 +5,9 @@ from datetime import UTC, datetime
 
 from starlette.responses import Response
 
-from eunoe.deploy.gateway.answers import (
+from eunoe.deploy.gateway.bodies import DifferenceQuery
+from eunoe.deploy.gateway.calls import Call, answer
+from eunoe.deploy.gateway.operation_results import (
     ExampleItem,
     GenerationDifference,
     GenerationItem,
@@ -15,8 +17,6 @@ from eunoe.deploy.gateway.answers import (
     ProcessPage,
     TreeSize,
 )
-from eunoe.deploy.gateway.bodies import DifferenceQuery
-from eunoe.deploy.gateway.calls import Call, answer
 from eunoe.deploy.gateway.problems import not_found
 from eunoe.deploy.inspect.differences import GenerationDiff, TreeShape, compare
 from eunoe.deploy.inspect.remembered import read_both
