@@ -20,7 +20,7 @@ from eunoe.deploy.gateway.mcp.discovery import (
     is_metadata_path,
     resource_metadata,
 )
-from eunoe.deploy.gateway.mcp.door import MCP_PATH, McpDoor, rpc_response
+from eunoe.deploy.gateway.mcp.endpoint import MCP_PATH, McpEndpoint, rpc_response
 from eunoe.deploy.gateway.meter import GatewayMeter
 from eunoe.deploy.gateway.openapi import openapi_bytes
 from eunoe.deploy.gateway.page.assets import assets
@@ -46,7 +46,7 @@ class GatewayApp:
 
     gateway: Gateway
     meter: GatewayMeter = field(default_factory=GatewayMeter)
-    mcp: McpDoor | None = None
+    mcp: McpEndpoint | None = None
     """`None` for the routes that the tools of MCP call."""
 
     @classmethod
@@ -54,7 +54,7 @@ class GatewayApp:
         """The routes with their metrics, and the tools of agents; stop ``mcp`` at the end."""
         meter = GatewayMeter(f"{route.method} {route.path}" for route in ROUTES)
         meter.watch_open(lambda: gateway.streams.open, lambda: gateway.waits.open)
-        return cls(gateway, meter, McpDoor(cls(gateway, meter)))
+        return cls(gateway, meter, McpEndpoint(cls(gateway, meter)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -128,14 +128,14 @@ class GatewayApp:
         caller = await self._caller(request)
         _check_reach(caller, found)
         call = Call(request, self.gateway, caller, found.path, id_)
-        if self.mcp is not None:  # else it was counted at the door, as the call of a tool
+        if self.mcp is not None:  # else it was counted at /mcp, as the call of a tool
             await call.admit(1)
         return call
 
     async def _caller(self, request: Request) -> Caller:
         return await self.gateway.credentials.caller(request.headers.get("authorization"))
 
-    async def _to_mcp(self, mcp: McpDoor, request: Request, id_: str) -> Response:
+    async def _to_mcp(self, mcp: McpEndpoint, request: Request, id_: str) -> Response:
         try:
             if request.headers.get("origin") is not None and self._origin(request) is None:
                 raise Problem(403, "web pages of this origin may not call: see EUNOE_GATEWAY__CORS_ORIGINS")

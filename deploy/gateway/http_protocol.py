@@ -19,7 +19,7 @@ _NO_HTTP: Final = "this is no HTTP/1.1 request: a line or a header of it cannot 
 
 
 class HeadTooLarge(Exception):
-    """The parser is told to stop."""
+    """Raised within the parser to stop it: the head of a request exceeds its bounds."""
 
 
 class BoundedHeads(HttpToolsProtocol):

@@ -207,8 +207,8 @@ def _too_many(route: Route) -> str:
         reasons.append(f"too many {' or '.join(kinds)} of this key or of its tenant")
     if name == "plan_erasure":
         reasons.append("a plan of this tenant is being made")
-    told = ", or ".join(reasons)
-    return f"{told[0].upper()}{told[1:]}; `detail` says which." if len(reasons) > 1 else f"{told[0].upper()}{told[1:]}."
+    text = ", or ".join(reasons)
+    return f"{text[0].upper()}{text[1:]}; `detail` says which." if len(reasons) > 1 else f"{text[0].upper()}{text[1:]}."
 
 
 def _event_schema(route: Route) -> Document:

@@ -44,13 +44,13 @@ class PlanCommand:
             raise Problem(429, "a plan of this tenant is being made; wait for it", headers={"Retry-After": "5"})
         self._tenants.add(tenant)
         try:
-            code, out, told = await self._made(words)
+            code, out, message = await self._made(words)
         finally:
             self._tenants.discard(tenant)
         if code == Exit.USAGE:
-            raise _refusal(out, told)
+            raise _refusal(out, message)
         if code != Exit.OK:
-            raise Unavailable(f"`eunoe erase plan` ended with {code}: {told}", "the planner")
+            raise Unavailable(f"`eunoe erase plan` ended with {code}: {message}", "the planner")
         (found,) = orjson.loads(out)
         return ErasurePlan(level=found["level"], utterances=found["utterances"], places=found["places"])
 
@@ -62,11 +62,11 @@ class PlanCommand:
             raise Unavailable(f"no plan within {self.seconds:g} s", "the planner") from None
 
 
-def _refusal(out: bytes, told: str) -> Exception:
+def _refusal(out: bytes, message: str) -> Exception:
     """The fault of the request, which the output names, or of the deployment, whose details are for its operator."""
     with suppress(ValueError, KeyError, TypeError):
         return Problem(409, str(orjson.loads(out)["refused"]))
-    return Refused(f"`eunoe erase plan`: {told}")
+    return Refused(f"`eunoe erase plan`: {message}")
 
 
 def _named(request: ErasureRequest) -> list[str]:

@@ -158,7 +158,7 @@ async def _patiently(work: Callable[[], Awaitable[T]], settings: Settings) -> T:
 
 @asynccontextmanager
 async def serving(app: GatewayApp, address: str) -> AsyncIterator[str]:
-    """Serve during the block; gives the URL. At the end streams are told, and open requests have some time.
+    """Serve during the block; gives the URL. At the end streams get a last event, and open requests have some time.
 
     Raises `Refused` where the address is invalid or in use.
     """

@@ -138,7 +138,7 @@ async def test_redis_with_acl_and_tls_and_qdrant_with_a_key_serve_the_pipeline(t
 
 
 @dataclass(frozen=True)
-class Doors:
+class Listeners:
     """Ways into one broker."""
 
     sasl: Secured
@@ -150,7 +150,7 @@ class Doors:
 
 
 @asynccontextmanager
-async def secured_kafka(directory: Path) -> AsyncIterator[Doors]:
+async def secured_kafka(directory: Path) -> AsyncIterator[Listeners]:
     """A broker of Apache Kafka that asks for logins, with the stores that do so too."""
     certificates = Certificates.make(directory / "certificates")
     security = KafkaSecurity(certificates.server, certificates.authority, USER, PASSWORD)
@@ -168,7 +168,7 @@ async def secured_kafka(directory: Path) -> AsyncIterator[Doors]:
     }
     async with KafkaCluster(security=security) as kafka, stores(directory, certificates) as found:
         tls = {"EUNOE_KAFKA": kafka.tls_bootstrap, "EUNOE_BROKER__SECURITY_PROTOCOL": "SSL", **authority}
-        yield Doors(
+        yield Listeners(
             Secured({**found, "EUNOE_KAFKA": kafka.sasl_bootstrap, **login}, certificates, directory),
             Secured({**found, **tls, **client}, certificates, directory),
             Secured({**found, **tls}, certificates, directory),
@@ -181,14 +181,14 @@ WRONG_LOGIN = "refuses the login.*EUNOE_BROKER__SASL_PASSWORD"
 
 @pytest.mark.needs("secured-broker")
 async def test_kafka_with_sasl_and_tls_serves_the_pipeline(tmp_path: Path) -> None:
-    async with secured_kafka(tmp_path) as doors:
-        assert (await doors.sasl.eunoe("topics", "create")).code == 0
-        async with command.running("worker", "all", cwd=tmp_path, **doors.sasl.variables):
-            await converse(doors.sasl, "mina")
-            done = await doors.certified.eunoe("ask", "mina", "Where did Mina move?", "--json")
+    async with secured_kafka(tmp_path) as listeners:
+        assert (await listeners.sasl.eunoe("topics", "create")).code == 0
+        async with command.running("worker", "all", cwd=tmp_path, **listeners.sasl.variables):
+            await converse(listeners.sasl, "mina")
+            done = await listeners.certified.eunoe("ask", "mina", "Where did Mina move?", "--json")
             assert done.code == 0, done.err
             assert "Lyon" in done.json["text"]
-        await refused(doors.sasl, WRONG_LOGIN, "worker all", **WRONG_PASSWORD)
+        await refused(listeners.sasl, WRONG_LOGIN, "worker all", **WRONG_PASSWORD)
 
 
 KAFKA_COMMANDS = ("topics create", "worker all", "ask mina hello")
@@ -196,14 +196,14 @@ KAFKA_COMMANDS = ("topics create", "worker all", "ask mina hello")
 
 @pytest.mark.needs("secured-broker")
 async def test_wrong_logins_and_certificates_of_kafka_are_named(tmp_path: Path) -> None:
-    async with secured_kafka(tmp_path) as doors:
-        assert (await doors.certified.eunoe("topics", "create")).code == 0
-        async with command.running("worker", "all", cwd=tmp_path, **doors.certified.variables):
-            await converse(doors.certified, "jonas")
-        await refused(doors.sasl, WRONG_LOGIN, *KAFKA_COMMANDS, **WRONG_PASSWORD)
+    async with secured_kafka(tmp_path) as listeners:
+        assert (await listeners.certified.eunoe("topics", "create")).code == 0
+        async with command.running("worker", "all", cwd=tmp_path, **listeners.certified.variables):
+            await converse(listeners.certified, "jonas")
+        await refused(listeners.sasl, WRONG_LOGIN, *KAFKA_COMMANDS, **WRONG_PASSWORD)
         plain = {"EUNOE_BROKER__SASL_MECHANISM": "PLAIN"}
-        await refused(doors.sasl, "refuses the login.*EUNOE_BROKER__SASL_MECHANISM", "topics create", **plain)
-        stranger = {"EUNOE_BROKER__SSL_CAFILE": str(doors.sasl.certificates.stranger)}
-        await refused(doors.sasl, "certificate not trusted.*EUNOE_BROKER__SSL_CAFILE", *KAFKA_COMMANDS, **stranger)
-        await refused(doors.certified, "certificate not trusted", "topics create", **stranger)
-        await refused(doors.anonymous, "EUNOE_BROKER__SSL_CERTFILE", *KAFKA_COMMANDS)
+        await refused(listeners.sasl, "refuses the login.*EUNOE_BROKER__SASL_MECHANISM", "topics create", **plain)
+        stranger = {"EUNOE_BROKER__SSL_CAFILE": str(listeners.sasl.certificates.stranger)}
+        await refused(listeners.sasl, "certificate not trusted.*EUNOE_BROKER__SSL_CAFILE", *KAFKA_COMMANDS, **stranger)
+        await refused(listeners.certified, "certificate not trusted", "topics create", **stranger)
+        await refused(listeners.anonymous, "EUNOE_BROKER__SSL_CERTFILE", *KAFKA_COMMANDS)

@@ -111,7 +111,7 @@ async def test_forgetting_says_what_is_done_and_what_is_not(gateway):
     assert view["not_done"][0] in found.content[0].text
 
 
-async def test_a_wrong_key_is_refused_at_the_door(gateway):
+async def test_a_wrong_key_is_refused_before_any_tool(gateway):
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=gateway.app), base_url="http://gateway") as http:
         ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
         bare = await http.post("/mcp", json=ping)

@@ -110,7 +110,7 @@ def _from_the_oldest(lines: RankedLines) -> list[int]:
 def _best(lines: RankedLines, *, with_end: bool) -> list[int]:
     """The best line, a second one, and the corrections of the best.
 
-    ``with_end``: whether to add the last end that its speaker told of something that the best line names.
+    ``with_end``: whether to add the last end that its speaker mentions of something that the best line names.
     """
     best = lines.best
     ends = _last_mention(lines, best, is_end) if with_end else []
@@ -134,16 +134,16 @@ def _corrections(lines: RankedLines, line: int) -> list[int]:
     ]
 
 
-def _last_mention(lines: RankedLines, line: int, tells: Callable[[str], bool] = bool) -> list[int]:
+def _last_mention(lines: RankedLines, line: int, matches: Callable[[str], bool] = bool) -> list[int]:
     """The index of the last current line in which its speaker names what a line names, too, if any.
 
-    ``tells``: whether a sentence with such a name is one that is looked for.
+    ``matches``: whether a sentence with such a name counts.
     """
     said, names = lines.rows[line], _names_in(lines, line)
     later = [
         index
         for index, row in enumerate(lines.rows)
-        if row.is_current and _is_later(row, said) and any(map(tells, _sentences_naming(names, row.text)))
+        if row.is_current and _is_later(row, said) and any(map(matches, _sentences_naming(names, row.text)))
     ]
     return [max(later, key=lines.time_of)] if later else []
 

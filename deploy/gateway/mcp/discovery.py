@@ -13,7 +13,7 @@ from eunoe.schemas.base import Value
 METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
 _HOST: Final = re.compile(r"[A-Za-z0-9._\-\[\]:]{1,300}")
 _SCOPES: Final = (KeyScope.MEMORY_READ, KeyScope.EVENTS_WRITE, KeyScope.ASK)
-"""The scopes that a client is told to ask for; the one to erase is for those who want it."""
+"""The scopes that a client should ask for; the one to erase is for those who want it."""
 
 
 class ResourceMetadata(Value):

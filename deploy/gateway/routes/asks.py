@@ -188,7 +188,7 @@ async def resume_ask(call: Call) -> Response | EventStream:
 async def _found_lately(call: Call, request_id: str, partition: int) -> Response:
     """The answer to an ask of which nothing is noted, if it came within the last minutes."""
     searching = search_answers(call, partition, lambda record: read_answer(record, request_id))
-    # a client that has left is told 404, too: nobody reads it
+    # a client that has left gets 404, too: nobody reads it
     found = await while_connected(call, searching)
     if found is None:
         raise not_found("ask")

@@ -92,7 +92,7 @@ def _request(call: Call, body: EraseBody) -> ErasureRequest:
 
 
 async def _check(call: Call, request: ErasureRequest) -> None:
-    """Raise `Problem` for what can be told now: unknown (404), erased already, a generation being made (409)."""
+    """Raise `Problem` for what is known now: unknown (404), erased already, a generation being made (409)."""
     live = await call.live()
     head = await read_head(live.store, call.key)
     if head is None:

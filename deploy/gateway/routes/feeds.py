@@ -132,7 +132,7 @@ async def _ending(call: Call, place: FeedPlace, fault: Unavailable) -> bytes:
 
 
 async def _remembered(call: Call, record: Record) -> bytes | None:
-    """The event of a record, as JSON; `None` where it tells of no session."""
+    """The event of a record, as JSON; `None` where it is about no session."""
     live = await call.live()
     try:
         opened = await open_record(record, live.data_keys)
@@ -143,11 +143,11 @@ async def _remembered(call: Call, record: Record) -> bytes | None:
         return None
     applied = (await read_progress(live.store, event.key)).applied
     if isinstance(event, SessionSkipped):
-        told = RememberedSession(
+        remembered = RememberedSession(
             conversation_id=event.conversation_id, session=event.session, changes={}, skipped=True, applied=applied
         )
     else:
-        told = RememberedSession(
+        remembered = RememberedSession(
             conversation_id=event.conversation_id,
             session=event.session,
             known_from=event.known_from,
@@ -155,4 +155,4 @@ async def _remembered(call: Call, record: Record) -> bytes | None:
             partial=event.partial,
             applied=applied,
         )
-    return told.to_json()
+    return remembered.to_json()

@@ -33,7 +33,7 @@ _REFUSED_TEXT: Final = "the request is not one of MCP that this server takes"
 
 
 @dataclass(slots=True)
-class McpDoor:
+class McpEndpoint:
     """Hands requests to an MCP server, which starts with the first one; ``stop`` ends it."""
 
     routes: ASGIApp
