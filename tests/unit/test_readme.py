@@ -84,6 +84,13 @@ def test_the_readme_is_short():
     assert len(README.read_text().split()) <= 1000
 
 
+def test_the_readers_of_documents_find_what_they_look_for():
+    assert {"up", "produce", "ask"} <= {words[0] for words in calls_of(README, "eunoe")}
+    assert {"demo", "test"} <= {words[0] for words in calls_of(README, "make")}
+    assert {"-m"} <= {words[0] for path in DOCUMENTS for words in calls_of(path, "python")}
+    assert "deploy/docs/architecture.md" in links_of(README)
+
+
 @each_document
 def test_every_link_leads_somewhere(document: Path):
     for link in links_of(document):
