@@ -51,7 +51,7 @@ async def _all(store: Store) -> list[object]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_the_twin_does_what_redis_does(redis: RedisClient | None, keys: Keys, seed: int) -> None:
+async def test_the_store_in_memory_does_what_redis_does(redis: RedisClient | None, keys: Keys, seed: int) -> None:
     real = MemoryStore() if redis is None else RedisStore(redis, keys)
     memory = MemoryStore()
     here, there = random.Random(seed), random.Random(seed)

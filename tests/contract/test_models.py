@@ -274,7 +274,7 @@ async def test_without_schema_support_the_answer_still_fits_the_form():
 
 
 @pytest.mark.parametrize("fault", [Fault.INVALID_JSON, Fault.PROSE, Fault.CUT, Fault.WRONG_IDS])
-async def test_each_bad_answer_is_corrected_once_and_then_left_to_the_twin(fault: Fault):
+async def test_each_bad_answer_is_corrected_once_and_then_left_to_the_offline_rules(fault: Fault):
     async with serving(replace(SCRIPTED, faults=by_schedule(fault, None, fault, fault))) as (server, model):
         first = await ask_checked(model, PROMPT, Cited, offered)
         second = await ask_checked(model, PROMPT, Cited, offered)

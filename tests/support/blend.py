@@ -55,7 +55,7 @@ class ByPrompt:
     """A language model whose insights, operations and relations tell of every word of their prompt.
 
     So a wrong read shows. What it asks, and which memory it replaces, hang on the prompt too. All else is left to the
-    offline twins.
+    offline implementations.
     """
 
     name = "by-prompt"

@@ -1,4 +1,4 @@
-"""Graphs of memories as one draws them, grown session by session in the store's twin."""
+"""Graphs of memories as one draws them, grown session by session in a store in memory."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta

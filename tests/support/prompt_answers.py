@@ -1,7 +1,7 @@
 """A model whose answers pass every check and depend on every character of the prompt: a wrong retrieval shows.
 
 The first answer and the one after a correction are the same: whether one had to be corrected does not show. Some
-questions (by the prompt's hash) are answered badly however often they are asked: there the offline twin decides.
+questions (by the prompt's hash) are answered badly however often they are asked: there the offline rules decide.
 """
 
 import hashlib

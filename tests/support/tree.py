@@ -1,4 +1,4 @@
-"""Trees for tests: memories, sessions of them, and the stage over the stores' twins."""
+"""Trees for tests: memories, sessions of them, and the stage over stores in memory."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

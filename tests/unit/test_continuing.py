@@ -1,8 +1,6 @@
 """Made again from a stage on: what depends on it, what is taken over, and that it is the same as from the log."""
 
-import re
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +11,6 @@ from eunoe.schemas.ports import StoredConversation
 from eunoe.streams.codec import decode
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
-from eunoe.workers import registry
 from eunoe.workers.derive.dependents import changed_stages, dependents, made_again, producer_of
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.in_memory import InMemoryPipeline
@@ -50,15 +47,7 @@ def test_every_stage_s_dependents_depend_on_no_stage_that_would_be_kept():
                 assert not any(set(spec.consumes) & set(STAGES[other].emits) for other in again)
 
 
-def test_what_a_room_reads_of_others_is_declared():
-    rooms = Path(registry.__file__).parent
-    for name, spec in STAGES.items():
-        source = "".join(path.read_text() for path in (rooms / name).glob("*.py"))
-        read = set(re.findall(r"from eunoe\.workers\.(\w+)\.reads import", source)) - {name}
-        assert read <= set(spec.reads), name
-
-
-def test_a_setting_concerns_the_stage_of_its_room():
+def test_a_setting_concerns_the_stage_that_it_belongs_to():
     assert changed_stages(["link.associative", "timeline.retrieved", "embedding"]) == {"link", "segment"}
     assert changed_stages(["respond.budget_tokens"]) == frozenset()
 

@@ -1,4 +1,4 @@
-"""Replies: what a model may say and what becomes of its faults, what the offline twin quotes, what is cited."""
+"""Replies: what a model may say and what becomes of its faults, what is quoted without a model, what is cited."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
