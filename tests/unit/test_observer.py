@@ -32,10 +32,10 @@ def counted(stage: str, event: Any, *made: Contract, by: DecidedBy = DecidedBy.M
     """The counters of a stage after one decision on an event."""
     meter = StageMeter()
     observer = Observer(STAGES[stage], meter, lambda: START + timedelta(seconds=5))
-    ordered = OrderedEvent(event, Scope(stage, "default/c"), 1, START, replayed=False)
     work: Work[Any] = Work("default/c", (event,), 1, START)
     record = Record(Topic.SEGMENTS, 0, 0, b"default/c", b"", round(START.timestamp() * 1000))
-    observer.committed(ordered, record, work, (Decision(events=made), by), current())
+    ordered = OrderedEvent(event, record, Scope(stage, "default/c"), 1, START, replayed=False)
+    observer.committed(ordered, work, (Decision(events=made), by), current())
     return meter
 
 

@@ -13,7 +13,7 @@ from eunoe.schemas.events import SessionEvent
 from eunoe.schemas.ports import ParkingLot
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.codec import decode, encode
-from eunoe.streams.record import Lease, Record
+from eunoe.streams.record import Lease
 from eunoe.streams.tracing import current
 from eunoe.workers.runner.dead_letter_sender import DeadLetterSender
 from eunoe.workers.runner.decider import DecisionResult
@@ -65,7 +65,7 @@ class EventApplier:
         is_next = ordered.number <= ledger.applied + 1 or not self._spec.order.is_gapless
         return ledger if is_next and not ordered.late else await self._committer.flushed_uncached(ordered.scope)
 
-    async def apply(self, ordered: OrderedEvent, record: Record, lease: Lease) -> None:
+    async def apply(self, ordered: OrderedEvent, lease: Lease) -> None:
         """Apply an event once, in its turn. Raises `Fenced`, `Unavailable` and what `Decider.decide` raises."""
         if await self._committer.applied_before_cold(ordered):
             self._meter.ignored += 1
@@ -73,40 +73,40 @@ class EventApplier:
         ledger = await self._ledger(ordered)
         if ordered.number <= ledger.applied:
             if ordered.late:
-                await self._apply_late(ordered, ledger, record, lease)
+                await self._apply_late(ordered, ledger, lease)
             else:
                 self._meter.ignored += 1
             return
         if self._spec.order.is_gapless and ordered.number > ledger.applied + 1:
-            await self._hold(ordered, ledger, record)
+            await self._hold(ordered, ledger)
             return
-        await self._decide_and_commit(ordered, (ordered.event,), ledger, record, lease)
+        await self._decide_and_commit(ordered, (ordered.event,), ledger, lease)
 
-    async def gather(self, ordered: OrderedEvent, record: Record, lease: Lease) -> None:
+    async def gather(self, ordered: OrderedEvent, lease: Lease) -> None:
         """Apply the event's session where the event completes it, park it otherwise; then apply what it has held up."""
         ledger = await self._ledger(ordered)
         if ordered.number > ledger.applied:
             if await self._is_beyond(ordered, ledger):
-                await self._hold(ordered, ledger, record)
+                await self._hold(ordered, ledger)
                 return
-            progress = await self._apply_complete(ordered, ledger, record, lease)
+            progress = await self._apply_complete(ordered, ledger, lease)
             if progress is ApplyResult.HELD:
                 return
             if progress is ApplyResult.PARKED:
                 await self._park(ordered)
-                self._blocked.park(ordered, record)
+                self._blocked.park(ordered)
         elif ordered.late:
-            await self._apply_late(ordered, ledger, record, lease)
-        while await self._apply_parked(ordered, record, lease):
+            await self._apply_late(ordered, ledger, lease)
+        while await self._apply_parked(ordered, lease):
             pass
 
-    async def _apply_complete(self, ordered: OrderedEvent, ledger: Ledger, record: Record, lease: Lease) -> ApplyResult:
+    async def _apply_complete(self, ordered: OrderedEvent, ledger: Ledger, lease: Lease) -> ApplyResult:
         """Apply the event's session without parking if it is the next one and may be complete: most are."""
         slot = _slot(ordered.event)
         if ordered.number != ledger.applied + 1 or slot not in self._spec.ordered_event_types:
             return ApplyResult.PARKED
         gathered = {slot: ordered.event} | await self._parked(ordered.scope, ordered.number)
-        return await self._decide_and_commit(ordered, _in_order(gathered), ledger, record, lease)
+        return await self._decide_and_commit(ordered, _in_order(gathered), ledger, lease)
 
     async def _park(self, ordered: OrderedEvent) -> None:
         slot = _slot(ordered.event)
@@ -127,7 +127,7 @@ class EventApplier:
         # a fenced process may have applied that session, and deleted its parts, between the two reads
         return (await self._committer.flushed_uncached(ordered.scope)).applied == ledger.applied
 
-    async def _apply_parked(self, ordered: OrderedEvent, record: Record, lease: Lease) -> bool:
+    async def _apply_parked(self, ordered: OrderedEvent, lease: Lease) -> bool:
         ledger = await self._committer.flushed(ordered.scope)
         parked = await self._parked(ordered.scope, ledger.applied + 1)
         if not parked:
@@ -137,23 +137,25 @@ class EventApplier:
             return (await self._committer.flushed_uncached(ordered.scope)).applied > ledger.applied
         number = ledger.applied + 1
         next_up = replace(ordered, number=number, passed_over=ordered.passed_over if number == ordered.number else None)
-        progress = await self._decide_and_commit(next_up, _in_order(parked), ledger, record, lease)
+        progress = await self._decide_and_commit(next_up, _in_order(parked), ledger, lease)
         return progress is ApplyResult.APPLIED
 
-    async def _apply_late(self, ordered: OrderedEvent, ledger: Ledger, record: Record, lease: Lease) -> None:
+    async def _apply_late(self, ordered: OrderedEvent, ledger: Ledger, lease: Lease) -> None:
         """Decide a late session once, if it was skipped in its turn.
 
         The events of a session that a gathering stage failed at are still parked. The retried event is one of them, or
         one of another session that only triggered the decision.
         """
         if ordered.number not in ledger.skipped:
-            log.info("%s: %s, late session %d was not skipped here", self._spec.name, record.key, ordered.number)
+            log.info(
+                "%s: %s, late session %d was not skipped here", self._spec.name, ordered.record.key, ordered.number
+            )
             return
         gathered = await self._parked(ordered.scope, ordered.number) if self._spec.gathers else {}
         if not isinstance(ordered.event, SessionEvent) or ordered.event.session == ordered.number:
             gathered[_slot(ordered.event)] = ordered.event
         if gathered:
-            await self._decide_and_commit(ordered, _in_order(gathered), ledger, record, lease)
+            await self._decide_and_commit(ordered, _in_order(gathered), ledger, lease)
 
     async def _parked(self, scope: Scope, number: int) -> dict[str, Contract]:
         with self._meter.timed(Part.APPLYING):
@@ -161,31 +163,31 @@ class EventApplier:
         return {slot: decode(text.encode()) for slot, text in parked.items()}
 
     async def _decide_and_commit(
-        self, ordered: OrderedEvent, events: Sequence[Contract], ledger: Ledger, record: Record, lease: Lease
+        self, ordered: OrderedEvent, events: Sequence[Contract], ledger: Ledger, lease: Lease
     ) -> ApplyResult:
         """Decide, commit and send, unless more events are needed or the conversation must be held."""
-        work, outcome = await self._work(ordered, events, ledger, record)
+        work, outcome = await self._work(ordered, events, ledger)
         result = await self._decide(ordered.scope, work, lease, outcome)
         if isinstance(result, Park):
-            self._blocked.park(ordered, record)
+            self._blocked.park(ordered)
             # nothing is committed, so no fence notices that the cached ledger is outdated, or its outbox unsent
             anew = await self._committer.flushed_uncached(ordered.scope)
             return ApplyResult.APPLIED if anew.applied > ledger.applied else ApplyResult.PARKED
         if isinstance(result, Hold):
             self._blocked.note_expired_wait(work.key)
-            await self.hold_because(result.reason, ordered, record)
+            await self.hold_because(result.reason, ordered)
             return ApplyResult.HELD
         here = current()
         lates = ledger.lates + 1 if work.late else None
         stamp = DecisionStamp(ordered.number, result.attempts, lates, work.replayed, here.traceparent, self._log_epoch)
-        result, outbox = self._outbox(ordered.scope, work, result, stamp, record)
+        result, outbox = self._outbox(ordered, work, result, stamp)
         await self._committer.commit(ordered.scope, self._commit(ordered.number, ledger, result, outbox))
         self._blocked.note_commit(ordered.scope.key)
-        self._observer.committed(ordered, record, work, (result.decision, result.by), here)
+        self._observer.committed(ordered, work, (result.decision, result.by), here)
         return ApplyResult.APPLIED
 
     async def _work(
-        self, ordered: OrderedEvent, events: Sequence[Contract], ledger: Ledger, record: Record
+        self, ordered: OrderedEvent, events: Sequence[Contract], ledger: Ledger
     ) -> tuple[Work[Any], RecordedOutcome]:
         """The work to decide, and its outcome as far as one is recorded or an operator has said it."""
         late = ordered.number <= ledger.applied
@@ -193,22 +195,22 @@ class EventApplier:
         if ordered.passed_over is not None:
             outcome = RecordedOutcome(failed=ordered.passed_over, attempts=1)
         work = replace(
-            await self._committer.work(ordered, events, record),
+            await self._committer.work(ordered, events),
             recorded=None if outcome is None else outcome.recorded,
             late_after=ledger.applied if late else None,
         )
         return work, outcome or RecordedOutcome()
 
     def _outbox(
-        self, scope: Scope, work: Work[Any], result: DecisionResult, stamp: DecisionStamp, record: Record
+        self, ordered: OrderedEvent, work: Work[Any], result: DecisionResult, stamp: DecisionStamp
     ) -> tuple[DecisionResult, Outbox]:
         """The messages of a decision, and the decision: a failure in place of one whose messages are too large."""
-        outbox = compose_outbox(self._spec, result.decision, record, stamp)
+        outbox = compose_outbox(self._spec, result.decision, ordered.record, stamp)
         if excess := excess_in(outbox):
             result = self._decider.too_large(work, result, excess)
-            outbox = compose_outbox(self._spec, result.decision, record, stamp)
-        if (result.outcome or work.late) and not scope.request_id:
-            outbox = outbox.with_message(outcome_message(scope, stamp.number, result.outcome))
+            outbox = compose_outbox(self._spec, result.decision, ordered.record, stamp)
+        if (result.outcome or work.late) and not ordered.scope.request_id:
+            outbox = outbox.with_message(outcome_message(ordered.scope, stamp.number, result.outcome))
         return result, outbox
 
     def _commit(self, number: int, ledger: Ledger, result: DecisionResult, outbox: Outbox) -> Commit:
@@ -246,33 +248,33 @@ class EventApplier:
         in a row: the event may have been sent between them. Raises `Unavailable`.
         """
         suspects = {}
-        for ordered, record in self._blocked.parked_for(LOST_AFTER_S):
+        for ordered in self._blocked.parked_for(LOST_AFTER_S):
             ledger = await self._committer.flushed_uncached(ordered.scope)
             parked = await self._parked(ordered.scope, ledger.applied + 1)
             lost = await self._decider.lost(ordered.scope.key, _in_order(parked)) if parked else None
             if lost is None:
                 continue
             suspects[ordered.scope.key] = ledger.applied
-            is_read = (str(record.topic), record.partition) in caught_up
+            is_read = (str(ordered.record.topic), ordered.record.partition) in caught_up
             if is_read and self._suspects.get(ordered.scope.key) == ledger.applied:
-                await self.hold_because(lost, ordered, record)
+                await self.hold_because(lost, ordered)
         self._suspects = suspects
 
-    async def _hold(self, ordered: OrderedEvent, ledger: Ledger, record: Record) -> None:
+    async def _hold(self, ordered: OrderedEvent, ledger: Ledger) -> None:
         unit = self._spec.order.value
         error = (
             f"{unit} {ordered.number} came, but {self._spec.name} has applied only {ledger.applied}:"
             " the state store lost acknowledged writes; the conversation is held until it is repaired"
         )
-        await self.hold_because(error, ordered, record)
+        await self.hold_because(error, ordered)
 
-    async def hold_because(self, error: str, ordered: OrderedEvent, record: Record) -> None:
+    async def hold_because(self, error: str, ordered: OrderedEvent) -> None:
         """Hold the conversation of an event until it is repaired; the event becomes a dead letter."""
         if self._loss_detector is not None:
             await self._loss_detector.verify(ordered.scope)
         log.error("HELD %s: %s", ordered.scope.key, error)
         self._blocked.hold(ordered.scope.key)
-        await self._dead_letters.send(record, Rejection(reason=DeadLetterReason.HELD, error=error))
+        await self._dead_letters.send(ordered.record, Rejection(reason=DeadLetterReason.HELD, error=error))
 
 
 def _slot(event: Contract) -> str:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
 
 from eunoe.schemas.decisions import Clear, Commit, Decision, Drop, Ledger, Outbox, Put, Work, Write
@@ -21,45 +20,37 @@ MAX_BATCH_BYTES = 1 << 18
 """Bytes of their values: all that a batch brings about is sent in one outbox."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arrived:
-    """A record with its event."""
-
-    record: Record
-    ordered: OrderedEvent
-
-
 def split_batch(
     records: Sequence[Record], spec: StageSpec, read: Callable[[Record], object]
-) -> list[tuple[Arrived, ...]]:
+) -> list[tuple[OrderedEvent, ...]]:
     """Batches to commit at once, in order; ``read`` as `read_record` does. A record on its own gives an empty batch.
 
     An ask ends its batch: a client waits for the answer, and what follows must not delay it.
     """
     if spec.order is not ApplyOrder.POSITION:
         return [() for _ in records]
-    batches: list[tuple[Arrived, ...]] = []
-    open_batch: list[Arrived] = []
+    batches: list[tuple[OrderedEvent, ...]] = []
+    open_batch: list[OrderedEvent] = []
     for record in records:
-        ordered = read(record)
-        arrived = Arrived(record, ordered) if isinstance(ordered, OrderedEvent) and not ordered.late else None
-        if open_batch and (arrived is None or not _fits(arrived, open_batch)):
+        found = read(record)
+        ordered = found if isinstance(found, OrderedEvent) and not found.late else None
+        if open_batch and (ordered is None or not _fits(ordered, open_batch)):
             batches.append(tuple(open_batch))
             open_batch = []
-        if arrived is None:
+        if ordered is None:
             batches.append(())
             continue
-        open_batch.append(arrived)
-        if arrived.ordered.asks:
+        open_batch.append(ordered)
+        if ordered.asks:
             batches.append(tuple(open_batch))
             open_batch = []
     return [*batches, tuple(open_batch)] if open_batch else batches
 
 
-def _fits(arrived: Arrived, open_batch: Sequence[Arrived]) -> bool:
-    size = sum(len(other.record.value) for other in open_batch) + len(arrived.record.value)
-    first = open_batch[0].record
-    is_near = (first.topic, first.partition) == (arrived.record.topic, arrived.record.partition)
+def _fits(ordered: OrderedEvent, open_batch: Sequence[OrderedEvent]) -> bool:
+    record, first = ordered.record, open_batch[0].record
+    size = sum(len(other.record.value) for other in open_batch) + len(record.value)
+    is_near = (first.topic, first.partition) == (record.topic, record.partition)
     return is_near and size <= MAX_BATCH_BYTES and len(open_batch) < MAX_BATCH
 
 
@@ -99,7 +90,7 @@ class BatchApplier:
         self._observer = parts.observer
         self._log_epoch = parts.log_epoch
 
-    async def apply(self, batch: Sequence[Arrived]) -> bool:
+    async def apply(self, batch: Sequence[OrderedEvent]) -> bool:
         """Apply all in one commit; returns whether it did. Where not, nothing is applied: apply each on its own.
 
         Raises `Fenced` when another process has committed, `Unavailable` when a server is away.
@@ -107,18 +98,18 @@ class BatchApplier:
         with ExitStack() as traced:
             # a span for each record, in its own trace; what is done for all of them stands in that of the last one
             spans = {
-                arrived.record.offset: traced.enter_context(processing(arrived.record, self._spec.name))
-                for arrived in batch
+                ordered.record.offset: traced.enter_context(processing(ordered.record, self._spec.name))
+                for ordered in batch
             }
             return await self._apply(batch, spans)
 
-    async def _apply(self, batch: Sequence[Arrived], spans: Mapping[int, TraceSpan]) -> bool:
-        if await self._committer.applied_before_cold(batch[-1].ordered):
+    async def _apply(self, batch: Sequence[OrderedEvent], spans: Mapping[int, TraceSpan]) -> bool:
+        if await self._committer.applied_before_cold(batch[-1]):
             self._count(batch, ())
             return True
-        scope = batch[0].ordered.scope
+        scope = batch[0].scope
         ledger = await self._committer.flushed(scope)
-        news = [arrived for arrived in batch if arrived.ordered.number > ledger.applied]
+        news = [ordered for ordered in batch if ordered.number > ledger.applied]
         if news:
             works = await self._works(news)
             decisions = None if works is None else await self._decider.decide_batch(works)
@@ -128,38 +119,39 @@ class BatchApplier:
             if commit.outbox is not None and excess_in(commit.outbox):
                 return False
             await self._committer.commit(scope, commit)
-            for arrived, work, decision in zip(news, works, decisions, strict=True):
-                span = spans[arrived.record.offset]
-                self._observer.committed(arrived.ordered, arrived.record, work, (decision, DecidedBy.OFFLINE), span)
+            for ordered, work, decision in zip(news, works, decisions, strict=True):
+                span = spans[ordered.record.offset]
+                self._observer.committed(ordered, work, (decision, DecidedBy.OFFLINE), span)
         self._count(batch, news)
         return True
 
-    def _count(self, batch: Sequence[Arrived], news: Sequence[Arrived]) -> None:
+    def _count(self, batch: Sequence[OrderedEvent], news: Sequence[OrderedEvent]) -> None:
         meter = self._committer.sender.meter
         meter.events += len(batch)
         meter.ignored += len(batch) - len(news)
 
-    async def _works(self, news: Sequence[Arrived]) -> Sequence[Work[Any]] | None:
+    async def _works(self, news: Sequence[OrderedEvent]) -> Sequence[Work[Any]] | None:
         """The inputs of the stage's decisions; `None` where the outcome of one is recorded."""
-        numbers = [(arrived.ordered.scope, arrived.ordered.number) for arrived in news]
-        outcomes = await asyncio.gather(*(self._outcomes.recall(*number) for number in numbers))
+        outcomes = await asyncio.gather(*(self._outcomes.recall(one.scope, one.number) for one in news))
         if any(outcome is not None for outcome in outcomes):
             return None
-        asked = [(arrived.ordered, (arrived.ordered.event,), arrived.record) for arrived in news]
-        return [await self._committer.work(*request) for request in asked]
+        return [await self._committer.work(one, (one.event,)) for one in news]
 
     def _commit(
-        self, ledger: Ledger, decided: Sequence[tuple[Arrived, Work[Any], Decision]], spans: Mapping[int, TraceSpan]
+        self,
+        ledger: Ledger,
+        decided: Sequence[tuple[OrderedEvent, Work[Any], Decision]],
+        spans: Mapping[int, TraceSpan],
     ) -> Commit:
         outboxes = []
-        for arrived, work, decision in decided:
-            trace = spans[arrived.record.offset].traceparent
+        for ordered, work, decision in decided:
+            trace = spans[ordered.record.offset].traceparent
             stamp = DecisionStamp(work.number, replayed=work.replayed, traceparent=trace, log_epoch=self._log_epoch)
-            outboxes.append(compose_outbox(self._spec, decision, arrived.record, stamp))
+            outboxes.append(compose_outbox(self._spec, decision, ordered.record, stamp))
         outbox = join_outboxes(outboxes)
         return Commit(
             expect=ledger.applied,
-            applied=decided[-1][0].ordered.number,
+            applied=decided[-1][0].number,
             lates=ledger.lates,
             writes=fold_writes(decision for *_, decision in decided),
             outbox=None if outbox.empty else outbox,

@@ -6,13 +6,12 @@ from enum import StrEnum
 from time import time
 from typing import Protocol
 
-from eunoe.streams.record import Record
 from eunoe.workers.runner.inbound import OrderedEvent
 
 BRIEF_S = 10.0
 """Seconds that a conversation may be parked without being counted: parts of a session seldom come at once."""
 MAX_RECORDS = 1_000
-"""Parked conversations of a process whose last record is remembered."""
+"""Parked conversations of a process whose last event is remembered."""
 
 
 class BlockReason(StrEnum):
@@ -72,15 +71,15 @@ class BlockedConversations:
     def __init__(self, now: Callable[[], float] = time) -> None:
         self._now = now
         self._by_reason = {reason: _Blocked() for reason in BlockReason}
-        self._last: dict[str, tuple[OrderedEvent, Record]] = {}
+        self._last: dict[str, OrderedEvent] = {}
         self._expired_waits: set[str] = set()
 
-    def park(self, ordered: OrderedEvent, record: Record) -> None:
-        """Note that events of a conversation wait."""
+    def park(self, ordered: OrderedEvent) -> None:
+        """Note that events of a conversation wait; ``ordered`` is the one that came last."""
         key = ordered.scope.key
         self._by_reason[BlockReason.PARKED].begin(key, self._now())
         if key in self._last or len(self._last) < MAX_RECORDS:
-            self._last[key] = (ordered, record)
+            self._last[key] = ordered
 
     def hold(self, key: str) -> None:
         """Note that a conversation is held: it is counted as that alone, whatever of it waits."""
@@ -109,12 +108,12 @@ class BlockedConversations:
         Their next owner may have applied it by now; stored by this process, it would count as parked until the
         conversation's next session.
         """
-        for key, (_, record) in list(self._last.items()):
-            if (str(record.topic), record.partition) not in partitions:
+        for key, last in list(self._last.items()):
+            if (str(last.record.topic), last.record.partition) not in partitions:
                 del self._last[key]
                 self._by_reason[BlockReason.PARKED].own.pop(key, None)
 
-    def parked_for(self, seconds: float) -> list[tuple[OrderedEvent, Record]]:
+    def parked_for(self, seconds: float) -> list[OrderedEvent]:
         """The last event of each conversation that this process parked at least ``seconds`` ago and does not hold."""
         parked, held = self._by_reason[BlockReason.PARKED].all, self._by_reason[BlockReason.HELD].all
         before = self._now() - seconds

@@ -8,7 +8,6 @@ from typing import Any
 from eunoe.schemas.base import Contract
 from eunoe.schemas.decisions import Commit, Ledger, Scope, Work
 from eunoe.schemas.keys import KeyStore
-from eunoe.streams.record import Record
 from eunoe.streams.tracing import span
 from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.inbound import LogPlace, OrderedEvent
@@ -70,21 +69,21 @@ class Committer:
                 await self.loss_detector.check(scope, ledger)
             return ledger
 
-    async def work(self, ordered: OrderedEvent, events: Sequence[Contract], record: Record) -> Work[Any]:
+    async def work(self, ordered: OrderedEvent, events: Sequence[Contract]) -> Work[Any]:
         """The input of the stage's decision. Raises `Unavailable`."""
         return Work(
             key=ordered.scope.key,
             events=tuple(events),
             number=ordered.number,
             log_time=ordered.log_time,
-            replayed=not await self._answers(ordered, record),
+            replayed=not await self._answers(ordered),
         )
 
-    async def _answers(self, ordered: OrderedEvent, record: Record) -> bool:
-        """Whether this generation answers the record's ask."""
+    async def _answers(self, ordered: OrderedEvent) -> bool:
+        """Whether this generation answers the ask."""
         if ordered.replayed or not ordered.asks:
             return not ordered.replayed
-        promoted = await self.sender.log_positions.answering(record.partition, ordered.number)
+        promoted = await self.sender.log_positions.answering(ordered.record.partition, ordered.number)
         return self.place.answers(promoted)
 
     async def commit(self, scope: Scope, commit: Commit) -> None:

@@ -42,6 +42,8 @@ class OrderedEvent:
     """An event that the stage consumes, with its place in the order."""
 
     event: ConversationEvent
+    record: Record
+    """The record that it came in, unsealed."""
     scope: Scope
     number: int
     log_time: datetime
@@ -160,6 +162,7 @@ def _ordered_event(event: ConversationEvent, record: Record, spec: StageSpec, pl
     _check_time(event, log_time)
     return OrderedEvent(
         event=event,
+        record=record,
         scope=Scope(stage=spec.name, key=event.key, request_id=request_id),
         number=number,
         log_time=log_time,

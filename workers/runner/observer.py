@@ -17,7 +17,6 @@ from eunoe.schemas.events import (
 )
 from eunoe.schemas.memory import MemoriesFormed
 from eunoe.schemas.replies import Reply
-from eunoe.streams.record import Record
 from eunoe.streams.tracing import TraceSpan, is_on
 from eunoe.workers.models.metering import DecidedBy
 from eunoe.workers.runner.delays import note_delays
@@ -42,7 +41,6 @@ class Observer:
     def committed(
         self,
         ordered: OrderedEvent,
-        record: Record,
         work: Work[Any],
         decided: tuple[Decision, DecidedBy],
         span: TraceSpan,
@@ -52,7 +50,7 @@ class Observer:
         self.meter.decisions[by] += 1
         self._count_events(work, decision.events)
         if not work.late and not work.replayed:
-            note_delays(self.meter, self.spec, ordered, record, self.now())
+            note_delays(self.meter, self.spec, ordered, self.now())
         if is_on() and self.spec.reads_log:
             self._link(ordered.event, decision.events, span)
 

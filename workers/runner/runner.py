@@ -22,7 +22,7 @@ from eunoe.streams.sealed_log import logged
 from eunoe.streams.sealed_records import open_record
 from eunoe.streams.tracing import processing, span
 from eunoe.workers.runner.applier import EventApplier
-from eunoe.workers.runner.batches import Arrived, BatchApplier, split_batch
+from eunoe.workers.runner.batches import BatchApplier, split_batch
 from eunoe.workers.runner.committer import Committer
 from eunoe.workers.runner.dead_letter_sender import DeadLetterSender
 from eunoe.workers.runner.decider import Decider
@@ -104,7 +104,7 @@ class Runner:
 
         Raises as `handle`. `Revoked` between two records: those before it are delivered again, and change nothing.
         """
-        batches: list[tuple[Arrived, ...]] = [() for _ in records]
+        batches: list[tuple[OrderedEvent, ...]] = [() for _ in records]
         if len(records) > 1 and self._decider.decides_batches:
             batches = split_batch(records, self._spec, self._read)
         left = iter(records)
@@ -117,7 +117,7 @@ class Runner:
                 _check_lease(lease, done)
                 await self.handle(record, lease)
 
-    async def _apply_batch(self, batch: Sequence[Arrived], _lease: Lease) -> bool:
+    async def _apply_batch(self, batch: Sequence[OrderedEvent], _lease: Lease) -> bool:
         while True:
             try:
                 return await self._batches.apply(batch)
@@ -151,19 +151,24 @@ class Runner:
         if opened is None:
             self._meter.erased += 1
             return
-        ordered = opened if isinstance(opened, Rejection) else self._read(opened)
-        record = record if isinstance(opened, Rejection) else opened
-        if isinstance(ordered, Rejection):
-            await self._dead_letters.send(record, ordered)
-        elif isinstance(ordered, Promotion):
-            await self._promote(ordered, record)
-        elif ordered is not None and self._is_expired(ordered):
-            self._drop(record)
-        elif ordered is not None:
-            try:
-                await (self._applier.gather if self._spec.gathers else self._applier.apply)(ordered, record, lease)
-            except SnapshotLost as fault:  # waiting for it would only stop the other conversations
-                await self._applier.hold_because(str(fault), ordered, record)
+        if isinstance(opened, Rejection):
+            await self._dead_letters.send(record, opened)
+            return
+        found = self._read(opened)
+        if isinstance(found, Rejection):
+            await self._dead_letters.send(opened, found)
+        elif isinstance(found, Promotion):
+            await self._promote(found, opened)
+        elif found is not None and self._is_expired(found):
+            self._drop(opened)
+        elif found is not None:
+            await self._apply(found, lease)
+
+    async def _apply(self, ordered: OrderedEvent, lease: Lease) -> None:
+        try:
+            await (self._applier.gather if self._spec.gathers else self._applier.apply)(ordered, lease)
+        except SnapshotLost as fault:  # waiting for it would only stop the other conversations
+            await self._applier.hold_because(str(fault), ordered)
 
     async def _open(self, record: Record) -> Record | Rejection | None:
         """The record unsealed; `None` for one whose key was destroyed. One that an operator passes over stays sealed.
