@@ -1,5 +1,6 @@
 """Segments with their features in few bytes: a conversation of 10,000 memories fits into one process's cache."""
 
+from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -172,7 +173,29 @@ def _stored_line(raw: Mapping[str, Any]) -> StoredLine:
     return StoredLine(raw["speaker"], raw["text"], day, raw.get("reply_id") is None)
 
 
-class SegmentPassages(Sequence[CandidatePassage]):
+class LazyPassages(Sequence[CandidatePassage]):
+    """Passages that are made, or looked up, when somebody asks for them."""
+
+    @overload
+    def __getitem__(self, place: int) -> CandidatePassage: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[CandidatePassage]: ...
+
+    def __getitem__(self, place: int | slice) -> CandidatePassage | Sequence[CandidatePassage]:
+        """The passage at a place from 0, or those of a slice; raises ``IndexError``."""
+        if isinstance(place, slice):
+            return [self.at(one) for one in range(*place.indices(len(self)))]
+        if not 0 <= place < len(self):
+            raise IndexError(place)
+        return self.at(place)
+
+    @abstractmethod
+    def at(self, place: int) -> CandidatePassage:
+        """The passage at a place from 0, which must be there."""
+
+
+class SegmentPassages(LazyPassages):
     """The passages of a stored segment, each made when somebody asks for it."""
 
     def __init__(self, stored: StoredSegment, packed: PackedSegment) -> None:
@@ -185,18 +208,8 @@ class SegmentPassages(Sequence[CandidatePassage]):
         """The number of passages."""
         return self._packed.passages
 
-    @overload
-    def __getitem__(self, place: int) -> CandidatePassage: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[CandidatePassage]: ...
-
-    def __getitem__(self, place: int | slice) -> CandidatePassage | Sequence[CandidatePassage]:
-        """The passage at a place from 0; raises ``IndexError``."""
-        if isinstance(place, slice):
-            return [self[one] for one in range(*place.indices(len(self)))]
-        if not 0 <= place < len(self):
-            raise IndexError(place)
+    def at(self, place: int) -> CandidatePassage:
+        """The passage at a place from 0, which must be there."""
         packed = self._packed
         line = bisect_right(self._begins, place) - 1
         tokens, row_tokens = packed.lines[line].tolist()
@@ -220,7 +233,7 @@ class SegmentPassages(Sequence[CandidatePassage]):
 
     def __iter__(self) -> Iterator[CandidatePassage]:
         """All passages in order."""
-        return (self[place] for place in range(len(self)))
+        return map(self.at, range(len(self)))
 
     def __eq__(self, other: object) -> bool:
         """Whether the other has equal passages."""
@@ -229,7 +242,7 @@ class SegmentPassages(Sequence[CandidatePassage]):
     __hash__ = None  # type: ignore[assignment]
 
 
-class JoinedPassages(Sequence[CandidatePassage]):
+class JoinedPassages(LazyPassages):
     """The passages of several segments as one sequence."""
 
     def __init__(self, parts: Sequence[Sequence[CandidatePassage]]) -> None:
@@ -240,18 +253,8 @@ class JoinedPassages(Sequence[CandidatePassage]):
         """The number of passages."""
         return self._ends[-1] if self._ends else 0
 
-    @overload
-    def __getitem__(self, place: int) -> CandidatePassage: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[CandidatePassage]: ...
-
-    def __getitem__(self, place: int | slice) -> CandidatePassage | Sequence[CandidatePassage]:
-        """The passage at a place from 0; raises ``IndexError``."""
-        if isinstance(place, slice):
-            return [self[one] for one in range(*place.indices(len(self)))]
-        if not 0 <= place < len(self):
-            raise IndexError(place)
+    def at(self, place: int) -> CandidatePassage:
+        """The passage at a place from 0, which must be there."""
         part = bisect_right(self._ends, place)
         return self._parts[part][place - (self._ends[part - 1] if part else 0)]
 
