@@ -1,4 +1,4 @@
-"""Requests that stay open, which are streams and waits: a process holds so many, and so many of a tenant and a key."""
+"""Limits on requests that stay open, streams and waits: for a process, a tenant and a key."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -83,13 +83,18 @@ class SentAsk:
 
 
 async def _follow(call: Call, partition: int, offset: int | None, resources: AsyncExitStack) -> Subscription:
+    """The answers in the conversation from an offset on; `None` means from now on."""
     key = call.key.encode()
     feed = call.gateway.log().subscribe(Topic.REPLIES, {partition: offset}, lambda found: found == key)
     return await resources.enter_async_context(feed)
 
 
 async def _resume(call: Call, place: AnswerPlace, resources: AsyncExitStack) -> Subscription:
-    """The answers from a place on; raises `Problem` (429): what lies behind is read from the log, in a turn."""
+    """The answers from a place on.
+
+    Those that have come already are read from the log: that counts as several requests, and waits for its turn. Raises
+    `Problem` (429).
+    """
     feed = await _follow(call, place.partition, place.offset, resources)
     if feed.backlog is not None:
         call.gateway.lookups.check(call.caller)
@@ -111,25 +116,29 @@ async def ask(call: Call) -> Response | EventStream:
 
 
 async def _send_ask(call: Call, body: AskBody, resources: AsyncExitStack) -> SentAsk:
+    """Append the ask to the log, unless the same one was sent before, and follow the answers from that time on.
+
+    Raises `Problem` (409, 429) and `Unavailable`.
+    """
     own_id = body.request_id or body.utterance_id
     request_id, utterance_id = own_id or str(uuid4()), body.utterance_id or body.request_id or str(uuid4())
     partition = await answers_partition(call)
-    feed = await _follow(call, partition, None, resources)
-    begin = AnswerPlace(partition, feed.begin[partition])
-    fresh = RequestNote(digest=digest_of_body(body), at=body.at or datetime.now(UTC), resume=str(begin))
+    feed = await _follow(call, partition, None, resources)  # before it is sent, so that no answer is missed
+    now = AnswerPlace(partition, feed.begin[partition])
+    fresh = RequestNote(digest=digest_of_body(body), at=body.at or datetime.now(UTC), resume=str(now))
     name = note_name(call, "ask", request_id)
     # an id that was made just now was never used before
     note = fresh if own_id is None else await _claimed(call, body, fresh, (name, utterance_id))
-    place = AnswerPlace.read(note.resume or "", partition) or begin
+    since = AnswerPlace.read(note.resume or "", partition) or now
     if note.position is None:
         (said,) = await call.gateway.log().append([_utterance(call, body, request_id, utterance_id, note.at)])
         note = note.model_copy(update={"position": as_position(said)})
         # written while the answer is awaited, and there when it is given
         noting = asyncio.ensure_future(write_note(call, name, note))
         resources.push_async_callback(asyncio.wait, {noting})
-    if place != begin:  # the same ask again: its answer may have come
-        feed = await _resume(call, place, resources)
-    accepted = AskAccepted(request_id=request_id, utterance_id=utterance_id, position=note.position, resume=str(place))
+    if since != now:  # the same ask again: its answer may have come
+        feed = await _resume(call, since, resources)
+    accepted = AskAccepted(request_id=request_id, utterance_id=utterance_id, position=note.position, resume=str(since))
     return SentAsk(accepted, feed, resources)
 
 
