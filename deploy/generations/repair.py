@@ -123,7 +123,7 @@ class Repairer:
             await self.clients.store.ledger(scope)
         except SnapshotLost as fault:
             log.warning("%s", fault)
-            await self.clients.store.cold.give_up(key)
+            self.clients.store.cold.give_up(key)
         while (ledger := await self.clients.store.ledger(scope)).outbox is not None:
             await self.clients.sender.send(scope, ledger.outbox)
         return ledger

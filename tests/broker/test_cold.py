@@ -169,7 +169,8 @@ async def test_a_conversation_whose_snapshot_is_lost_is_held_while_the_others_go
     own = with_cold_store(pipeline, 30.0)
     lost, other, _ = names_of_one_partition()
     folder = own.cwd / "cold"
-    async with own.up():
+    ledger = {"EUNOE_ERASURES": str(own.cwd / "ledger.sqlite")}
+    async with own.up(**ledger):
         for number in (1, 2):
             await own.produce(*session(lost, number), *session(other, number))
         for name in (lost, other):
@@ -178,6 +179,8 @@ async def test_a_conversation_whose_snapshot_is_lost_is_held_while_the_others_go
         (snapshot,) = snapshots(folder)
         kept = snapshot.read_bytes()
         snapshot.write_bytes(kept[:-1])
+        planned = await own.eunoe("erase", "plan", lost, "--utterance", "ghost", **ledger)
+        assert (planned.code, "no such utterance" in planned.err) == (2, True)  # and changes nothing
         await own.produce(*session(lost, 3), *session(other, 3))
         await applied(own, other, 3)
         await held(own, 1)
@@ -191,7 +194,7 @@ async def test_a_conversation_whose_snapshot_is_lost_is_held_while_the_others_go
         await applied(own, other, 4)
         status = json.loads((await own.eunoe("cold", "status", "--json")).out)
         assert (status["cold"], status["lost"]) == (1, 1)
-        repaired = await own.eunoe("repair", "--all-held")
+        repaired = await own.eunoe("repair", "--all-held", **ledger)
         assert repaired.code == 0, repaired.err
         await own.produce(*session(lost, 5), *session(other, 5))
         for name in (lost, other):

@@ -432,8 +432,26 @@ async def test_a_lost_snapshot_is_told_with_the_way_out(rig: Rig, damage: str) -
     for late in (store, rig.store(thaws=False)):
         with pytest.raises(SnapshotLost, match=f"run `eunoe repair {KEY}`"):
             await late.ledger(UPDATE)
-    await store.cold.give_up(KEY)
-    assert await store.ledger(UPDATE) == replace(Ledger(), server=(await store.ledger(UPDATE)).server)
+
+
+async def test_a_lost_conversation_is_held_until_what_was_derived_again_takes_its_place(rig: Rig) -> None:
+    await rig.fill()
+    assert await rig.freeze() == 1
+    store, transplants = rig.store(), RedisTransplants(rig.store(), rig.client, rig.keys)
+    derived = StoredConversation({"intake": Ledger(7)}, {("intake", "head"): {"head": "{}"}}, {})
+    assert not await transplants.swap(KEY, TABLES, derived, Ledger()), "it is cold, and not lost"
+    rig.cold.files.pop(*rig.snapshots)
+    store.cold.give_up(KEY)
+    ledger = await store.ledger(INTAKE)
+    assert ledger == replace(Ledger(), server=ledger.server)
+    assert await store.scan("update", KEY, "memories") == {}
+    assert await store.fetch("update", KEY, "memories", ["m0"]) == [None]
+    assert await store.commit(INTAKE, Commit(expect=0, applied=8, server=ledger.server)) is None
+    for other in (rig.store(), rig.store(thaws=False)):  # as who is killed before the swap leaves it
+        with pytest.raises(SnapshotLost):
+            await other.ledger(INTAKE)
+    assert await transplants.swap(KEY, TABLES, derived, Ledger())
+    assert (await rig.store().ledger(INTAKE)).applied == 7
 
 
 async def test_a_reader_leaves_it_open_whether_a_snapshot_is_lost(rig: Rig) -> None:

@@ -75,6 +75,7 @@ class ColdConversations:
         self._store = None if access is None else access.store
         self.thaws = access is not None and access.thaws
         self._hot: OrderedDict[str, float] = OrderedDict()
+        self._given_up: set[str] = set()
         self._read: CacheBySize[str, Snapshot] = CacheBySize(0 if self.thaws else CACHED_BYTES, "cold conversations")
         self._applied: CacheBySize[tuple[str, str], int] = CacheBySize(APPLIED_BYTES, "cold conversations")
         self.meter = ColdMeter()
@@ -134,17 +135,21 @@ class ColdConversations:
     async def open(self, key: str, stub: str) -> Snapshot | None:
         """The state of a cold conversation, which is hot from now on where looks bring it back.
 
-        `None` where another process has brought it back meanwhile. Raises `SnapshotLost`, and `Unavailable`.
+        `None` where another process has brought it back meanwhile. Raises `SnapshotLost`, but for a conversation that
+        was given up: that has an empty state. Raises `Unavailable`.
         """
         if self._store is None:
             raise Unavailable(f"the state of {key} lies in a cold store: set EUNOE_COLD__STORE as it was", COLD)
-        found = self._read.get(stub) if not self.thaws else None
-        if found is None:
-            found = await self._load(self._store, key, stub)
-            if found is not None and not self.thaws:
-                self._read.put(stub, found, sum(_size(rows) for rows in found.hashes.values()))
+        try:
+            found = self._read.get(stub) or await self._load(self._store, key, stub)
+        except SnapshotLost:
+            if key in self._given_up:
+                return Snapshot(key, {})
+            raise
         if found is not None and self.thaws:
             await self._thaw(stub, found)
+        elif found is not None:
+            self._read.put(stub, found, sum(_size(rows) for rows in found.hashes.values()))
         return found
 
     async def _load(self, store: ColdStore, key: str, stub: str) -> Snapshot | None:
@@ -198,9 +203,12 @@ class ColdConversations:
         if snapshot.timer:
             await self._redis.command("HSETNX", self._keys.timer_documents(snapshot.partition), key, snapshot.timer)
 
-    async def give_up(self, key: str) -> None:
-        """Forget a conversation's state whose snapshot is lost: it is to be derived again. Raises `Unavailable`."""
-        await self._redis.command("DEL", self._keys.stub(key))
+    def give_up(self, key: str) -> None:
+        """Read a conversation whose snapshot is lost as an empty one from now on, in this process: it is derived again.
+
+        Its stub stays, by which workers hold its events, until `Transplants.swap` puts what was derived in its place.
+        """
+        self._given_up.add(key)
 
     async def clean(self, key: str) -> None:
         """Delete the snapshots of a conversation that Redis does not name. Raises `Unavailable` as `unnamed` does."""

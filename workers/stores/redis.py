@@ -85,7 +85,7 @@ class RedisStore:
             if not stub:
                 break
             snapshot = await self.cold.open(scope.key, as_text(stub))
-            if snapshot is not None and not self.cold.thaws:
+            if snapshot is not None and not (self.cold.thaws and snapshot.hashes):  # empty: it was given up
                 rows = snapshot.hashes.get(self.cold.rest(scope.key, name), {})
                 words = words or [word for row in rows.items() for word in row]
                 break

@@ -4,7 +4,9 @@
 --       for each of these: its index in KEYS, expected applied number, number of the outbox or '', late sessions,
 --       then per key: 'hash' or 'numbers', its index in KEYS, the count of words that follow, and these words: fields
 --       and texts alternating, or numbers
-if redis.call('EXISTS', KEYS[2]) == 1 then
+-- a snapshot that is lost left nothing else of the conversation: what was derived again takes the place of its stub
+local stub = redis.call('GET', KEYS[2])
+if stub and string.sub(stub, -5) ~= ':lost' then
   return 0
 end
 -- Whether a ledger is as it was read: see commit for the names of outboxes.
