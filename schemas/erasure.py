@@ -89,6 +89,11 @@ class ErasureRequest(Value):
             return ErasureLevel.SESSION
         return ErasureLevel.UTTERANCES if self.utterance_ids else ErasureLevel.CONVERSATION
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the conversation is to go."""
+        return self.erases in (ErasureLevel.CONVERSATION, ErasureLevel.TENANT)
+
 
 class Count(Value):
     """A number of things found at a place."""

@@ -70,6 +70,10 @@ class RequestRefused(Refused):
     """A request that is at fault itself: no other settings and no waiting make it acceptable."""
 
 
+class ErasedAlready(RequestRefused):
+    """Nothing was said in a conversation since all of it was erased."""
+
+
 class Misconfigured(Refused, Unavailable):
     """A server answers, and refuses the login, the certificate or the address of the settings.
 

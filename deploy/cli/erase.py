@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +26,7 @@ from eunoe.deploy.generations.erase.verify import Checked, verify_receipt
 from eunoe.deploy.generations.repair import StillWritten
 from eunoe.deploy.inspect.counted import counted
 from eunoe.schemas.erasure import Erasure, ErasureLevel, ErasureRequest
-from eunoe.schemas.errors import Refused, RequestRefused, Unavailable
+from eunoe.schemas.errors import ErasedAlready, Refused, RequestRefused, Unavailable
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key
 
@@ -244,13 +244,27 @@ async def opened_eraser(*, quiet: bool, erases: bool = False) -> AsyncIterator[E
 
 async def _plan(wanted: ErasureWords) -> list[Erasure]:
     async with opened_eraser(quiet=True) as eraser:
-        return [await eraser.plan(request) for request in await wanted.requests(eraser)]
+        return await _passed(wanted, eraser, eraser.plan)
+
+
+async def _passed(
+    wanted: ErasureWords, eraser: Eraser, step: Callable[[ErasureRequest], Awaitable[Erasure]]
+) -> list[Erasure]:
+    """The entries that a step makes; of a tenant, conversations of which nothing is left to erase are passed over."""
+    found = []
+    for request in await wanted.requests(eraser):
+        try:
+            found.append(await step(request))
+        except ErasedAlready:
+            if wanted.conversation is not None:
+                raise
+    return found
 
 
 async def _run(wanted: ErasureWords, *, wait: bool, quiet: bool) -> WorkedOff:
     outcome = WorkedOff()
     async with opened_eraser(quiet=quiet, erases=True) as eraser:
-        begun = [await eraser.begin(request) for request in await wanted.requests(eraser)]
+        begun = await _passed(wanted, eraser, eraser.begin)
         if not wait:
             count = counted(len(begun), "conversation")
             note(f"recorded for {count}; `eunoe erase replay` carries it out", quiet=quiet)

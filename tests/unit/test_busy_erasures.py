@@ -19,10 +19,11 @@ from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.repair import StillWritten
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import Erasure, ErasureLevel, ErasureRequest
+from eunoe.schemas.errors import ErasedAlready
 from eunoe.workers.stores.erasures import MemoryErasures
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
-BUSY = "acme/busy"
+BUSY, ERASED = "acme/busy", "acme/erased"
 FINISHES = "`eunoe erase replay` finishes what has begun there"
 
 
@@ -43,6 +44,8 @@ class Twin(Eraser):
         return [key for key in self.there if key.startswith(tenant_prefix)]
 
     async def begin(self, request: ErasureRequest) -> Erasure:
+        if request.key == ERASED:
+            raise ErasedAlready(f"{ERASED}: already erased: nothing was said in it since")
         return cast("Erasure", request)
 
     async def carry_out(self, erasure: Erasure) -> Receipt:
@@ -110,3 +113,15 @@ def test_a_busy_conversation_alone_has_no_receipt(
     out, err = capfdbinary.readouterr()
     assert (code, out) == (Exit.UNAVAILABLE, b"")
     assert FINISHES in err.decode()
+
+
+def test_a_tenant_is_erased_also_where_one_of_its_conversations_was_before(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+):
+    command = ["erase", "run", "--tenant", "acme", "--all-conversations", "--json"]
+    code = code_of(monkeypatch, ["acme/a", ERASED, "acme/f"], command)
+    out, err = capfdbinary.readouterr()
+    assert (code, err) == (Exit.OK, b"")
+    assert [one["request_id"] for one in json.loads(out)] == ["acme/a", "acme/f"]
+    assert code_of(monkeypatch, [ERASED], ["erase", "erased", "--tenant", "acme"]) == Exit.USAGE
+    assert b"already erased" in capfdbinary.readouterr().err

@@ -14,7 +14,7 @@ from eunoe.schemas.erasure import (
     Placeholder,
     hashed_id,
 )
-from eunoe.schemas.errors import RequestRefused
+from eunoe.schemas.errors import ErasedAlready, RequestRefused
 from eunoe.schemas.events import SessionClosed, Utterance, Wants
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
@@ -87,11 +87,10 @@ class Conversation:
 def erasure_of(wanted: ErasureRequest, there: Conversation, salt: str) -> Erasure:
     """The entry of a request. Raises `RequestRefused`, with everything that is unknown named, and changes nothing."""
     every = {one.event.utterance_id for one in there.said}
-    whole = wanted.erases in (ErasureLevel.CONVERSATION, ErasureLevel.TENANT)
-    if wanted.erases is ErasureLevel.CONVERSATION and not every and there.erased is not None:
-        raise RequestRefused(f"{there.key}: already erased: nothing was said in it since")
-    ids = every if whole else there.with_replies(_ids(wanted, there))
-    whole = whole or (wanted.erases is ErasureLevel.RETENTION and ids == every)
+    if wanted.is_whole and not every and there.erased is not None:
+        raise ErasedAlready(f"{there.key}: already erased: nothing was said in it since")
+    ids = every if wanted.is_whole else there.with_replies(_ids(wanted, there))
+    whole = wanted.is_whole or (wanted.erases is ErasureLevel.RETENTION and ids == every)
     salt = salt if there.erased is None else there.erased.salt
     head = there.head
     return Erasure(

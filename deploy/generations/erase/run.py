@@ -22,7 +22,7 @@ from eunoe.deploy.generations.erase.limits import door_kept, not_covered
 from eunoe.deploy.generations.erase.places import Naming, count_places
 from eunoe.deploy.generations.erase.receipt import NotCovered, Receipt, Remains, places_of, signed, subject_of
 from eunoe.deploy.generations.erase.traces import close_letters, drop_replies, forget_conversation
-from eunoe.deploy.generations.repair import Repaired, Repairer
+from eunoe.deploy.generations.repair import INTAKE, Repaired, Repairer
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import (
@@ -39,6 +39,8 @@ from eunoe.streams.admin import check_partitions
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.erasing import Conversation, erasure_of
 from eunoe.workers.derive.pipeline import Deriver
+from eunoe.workers.intake.head import Head
+from eunoe.workers.intake.state import HEAD
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
 from eunoe.workers.respond.stage import CITED, Cited
 from eunoe.workers.respond.stage import NAME as RESPOND
@@ -76,7 +78,7 @@ class Eraser:
             )
         part = ErasedPart.of(before)
         async with self.opened(self.settings) as (clients, repairer):
-            there = await self._read(clients, repairer, request.key, part)
+            there = await self._read(clients, repairer, request, part)
             erasure = await self._entry(request, there)
             after = ErasedPart.of([*before, erasure])
             assert after is not None
@@ -91,7 +93,7 @@ class Eraser:
             return erasure_of(request, there, secrets.token_hex(16))
         except RequestRefused as fault:
             if any(one.key == request.key for one in await self.unfinished()):
-                raise RequestRefused(f"{fault}; an erasure in it has begun: `eunoe erase replay` finishes it") from None
+                raise type(fault)(f"{fault}; an erasure in it has begun: `eunoe erase replay` finishes it") from None
             raise
 
     async def begin(self, request: ErasureRequest) -> Erasure:
@@ -168,16 +170,28 @@ class Eraser:
         change = KeyChange(settings, clients, erasure, part, repairer.partitions)
         return _InGeneration(settings, clients, replace(repairer, before_swap=change.seal_anew), change)
 
-    async def _read(self, clients: Clients, repairer: Repairer, key: str, part: ErasedPart | None) -> Conversation:
-        """The conversation as intake has read it."""
+    async def _read(
+        self, clients: Clients, repairer: Repairer, request: ErasureRequest, part: ErasedPart | None
+    ) -> Conversation:
+        """The conversation as intake has read it.
+
+        Where its log has gone, by the retention of its topic or with its keys, only all of it can be erased: the state
+        tells its numbers then.
+        """
+        key = request.key
         records, until = await repairer.read(key)
-        if not records:
-            raise RequestRefused(f"{key}: the log holds no record of it that intake has handled")
+        kept = None
+        if not records and part is None:
+            kept = (await clients.store.scan(INTAKE, key, HEAD)).get(HEAD)
+            if kept is None or not request.is_whole:
+                raise RequestRefused(f"{key}: the log holds no record of it that intake has handled")
         deriver = Deriver(clients.dependencies, self.settings.runner, RecordedOutcomes(), ("intake",))
         derived = await deriver.derive(key, records, self.settings.log_epoch, erased=part)
         rows = await clients.store.scan(RESPOND, key, CITED)
         cited: dict[str, Sequence[str]] = {id_: Cited.from_json(text).utterance_ids for id_, text in rows.items()}
         there = Conversation.of(records, derived, until, self.settings.log_epoch, part)
+        if kept is not None:
+            there = replace(there, head=Head.from_json(kept))
         return there.with_cited(cited)
 
     async def generations(self) -> list[Settings]:
