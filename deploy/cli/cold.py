@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -21,6 +21,9 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Show how many conversations are in the cold store; move one there, or back; go on with another store.",
 )
+
+SHOWN: Final = 20
+"""Lost conversations that are named one by one; the JSON has all."""
 
 Conversation = Annotated[str, typer.Argument(help="The conversation.")]
 Tenant = Annotated[str, typer.Option(help="Its tenant.")]
@@ -41,7 +44,7 @@ def status(as_json: Json = False) -> None:
 
 
 @app.command()
-def freeze(conversation: Conversation, tenant: Tenant = DEFAULT_TENANT) -> None:
+def freeze(conversation: Conversation, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
     """Move a conversation to the cold store now, idle or not.
 
     Exit codes:
@@ -51,11 +54,14 @@ def freeze(conversation: Conversation, tenant: Tenant = DEFAULT_TENANT) -> None:
     - 69: a server did not answer
     """
     done = asyncio.run(_freeze(conversation_key(tenant, conversation)))
-    typer.echo(f"{conversation}: in the cold store{'' if done else ' already'}")
+    if as_json:
+        print_json({"key": conversation_key(tenant, conversation), "cold": True, "moved": done})
+    else:
+        typer.echo(f"{conversation}: in the cold store{'' if done else ' already'}")
 
 
 @app.command()
-def thaw(conversation: Conversation, tenant: Tenant = DEFAULT_TENANT) -> None:
+def thaw(conversation: Conversation, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
     """Move a conversation back to Redis now.
 
     Exit codes:
@@ -65,14 +71,18 @@ def thaw(conversation: Conversation, tenant: Tenant = DEFAULT_TENANT) -> None:
     - 69: a server did not answer, or the snapshot is lost
     """
     done = asyncio.run(_thaw(conversation_key(tenant, conversation)))
-    typer.echo(f"{conversation}: in Redis{'' if done else ' already'}")
+    if as_json:
+        print_json({"key": conversation_key(tenant, conversation), "cold": False, "moved": done})
+    else:
+        typer.echo(f"{conversation}: in Redis{'' if done else ' already'}")
 
 
 @app.command(name="adopt")
-def take_over() -> None:
+def take_over(as_json: Json = False) -> None:
     """Go on with the cold store of the settings, where the one that conversations went to is lost for good.
 
-    Not needed after all its files were copied. Conversations whose snapshots it lacks are held at their next event;
+    The generation is the live one, or that of EUNOE_GENERATION: each has conversations of its own there. Not needed
+    after all its files were copied. Conversations whose snapshots it lacks are held at their next event;
     `eunoe repair` derives them again from the log.
 
     Exit codes:
@@ -82,7 +92,11 @@ def take_over() -> None:
     - 69: a server did not answer
     """
     settings = asyncio.run(_adopt())
-    typer.echo(f"{settings.names.generation}: idle conversations go to {settings.cold.store} from now on")
+    generation, store = settings.names.generation, settings.cold.store
+    if as_json:
+        print_json({"generation": generation, "store": store})
+    else:
+        typer.echo(f"{generation}: idle conversations go to {store} from now on")
 
 
 async def _status() -> ColdStatus:
@@ -113,8 +127,8 @@ def _lines(found: ColdStatus) -> list[str]:
         each = found.snapshot_bytes / found.cold
         lines.append(f"snapshots: {found.snapshot_bytes / 1e6:.1f} MB, {each / 1000:.1f} kB each")
     if found.lost:
-        lines.append(
-            f"lost: {counted(found.lost, 'snapshot')}; `eunoe repair --all-held` derives such conversations again"
-        )
+        lines += [f"lost: {counted(found.lost, 'snapshot')}, of conversations that these commands derive again:"]
+        lines += [f"  {command}" for command in found.repairs[:SHOWN]]
+        lines += [f"  {found.lost - SHOWN} more in --json"] if found.lost > SHOWN else []
     lines.append(NO_STORE if found.store is None else f"cold store: {found.store}")
     return lines

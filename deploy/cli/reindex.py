@@ -3,11 +3,14 @@
 import asyncio
 from dataclasses import asdict
 
+import typer
+
 from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.bootstrap import open_clients
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import live_settings
+from eunoe.deploy.exits import Exit
 from eunoe.deploy.generations.reindex import Reindexed
 from eunoe.deploy.generations.reindex import reindex as fill
 from eunoe.deploy.inspect.counted import counted
@@ -22,6 +25,7 @@ def reindex(as_json: Json = False) -> None:
     Exit codes:
 
     - 0: the index is complete
+    - 1: but for conversations whose snapshot in the cold store is lost; `eunoe repair` derives them again
     - 2: wrong settings, or another embedder than before
     - 69: a server did not answer
     - 130: interrupted; run it again
@@ -31,6 +35,8 @@ def reindex(as_json: Json = False) -> None:
         print_json(asdict(done))
     else:
         console.print(_line(done), highlight=False, markup=False)
+    if done.lost:
+        raise typer.Exit(Exit.FAILED)
 
 
 async def _reindex(*, quiet: bool) -> Reindexed:
@@ -42,6 +48,8 @@ async def _reindex(*, quiet: bool) -> Reindexed:
 
 def _line(done: Reindexed) -> str:
     whole = f"the index of {counted(done.conversations, 'conversation')} is complete"
+    if done.lost:
+        whole += f"; {counted(done.lost, 'snapshot')} lost: `eunoe repair` derives such conversations again"
     if not done.points:
         return f"{done.generation}: {whole}; nothing was written"
     points, restored = counted(done.points, "point"), counted(done.restored, "conversation")

@@ -20,7 +20,7 @@ from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.inspect.decisions import DecisionShare, decision_shares, joined
 from eunoe.deploy.inspect.state import ConversationState, all_conversations, counts_of, is_known, read_states
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.errors import Refused
+from eunoe.schemas.errors import Refused, SnapshotLost
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key, split_key
 from eunoe.workers.derive.digest import hash_of_all
@@ -76,16 +76,16 @@ def state(
     Exit codes:
 
     - 0: the index agrees with the state store, and no evidence is lost
-    - 1: otherwise; each disagreement is reported
+    - 1: otherwise; each disagreement is reported, with --all each conversation whose snapshot in the cold store is lost
     - 2: unknown conversation, also where it was only asked about
-    - 69: a server did not answer
+    - 69: a server did not answer, or the snapshot of the one conversation is lost
     """
     if (conversation is None) != all_:
         raise Refused("give one conversation or --all")
     wanted = None if conversation is None else conversation_key(tenant, conversation)
-    states = asyncio.run(_read(connected_settings(), wanted, log_times=log_times))
+    states, lost = asyncio.run(_read(connected_settings(), wanted, log_times=log_times))
     if as_json:
-        print_json(_document(states, dump=dump))
+        print_json({**_document(states, dump=dump), "lost_snapshots": sorted(lost)})
     elif dump:
         for each in states:
             print_json({"key": each.digest.key, "sha256": each.digest.sha256, "state": each.digest.state})
@@ -93,20 +93,32 @@ def state(
         _print_hashes(states, whole=all_)
     else:
         _print_counts(states, whole=all_)
-    if not _report(states):
+    for reason in list(lost.values())[:SHOWN]:
+        errors.print(reason, style="red", markup=False, highlight=False, soft_wrap=True)
+    if not _report(states) or lost:
         raise typer.Exit(Exit.FAILED)
 
 
-async def _read(settings: Settings, wanted: str | None, *, log_times: bool) -> list[ConversationState]:
+async def _read(
+    settings: Settings, wanted: str | None, *, log_times: bool
+) -> tuple[list[ConversationState], dict[str, str]]:
+    """The states, and of conversations whose snapshot is lost the reason by key; that of the one wanted is raised."""
     settings = await live_settings(settings)
+    states: list[ConversationState] = []
+    lost: dict[str, str] = {}
     async with open_store(settings) as store, open_qdrant(settings) as client:
-        known = await store.conversations() if wanted is None else [wanted]
         index = QdrantIndex(client, store_keys(settings))
-        states = await read_states(store, index, known, log_times=log_times)
+        for key in await store.conversations() if wanted is None else [wanted]:
+            try:
+                states += await read_states(store, index, [key], log_times=log_times)
+            except SnapshotLost as fault:
+                if wanted is not None:
+                    raise
+                lost[key] = str(fault)
     if wanted is not None and not any(map(is_known, states)):
         tenant, conversation = split_key(wanted)
         raise Refused(f"no conversation {conversation!r} of tenant {tenant!r}{ASKED_ONLY if states else ''}")
-    return states
+    return states, lost
 
 
 def _print_hashes(states: list[ConversationState], *, whole: bool) -> None:

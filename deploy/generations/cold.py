@@ -9,6 +9,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.streams.settings import partition_of
 from eunoe.workers.registry import STAGES
+from eunoe.workers.stores.cold import repairing
 from eunoe.workers.stores.cold_mark import ColdMark
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, as_text
 from eunoe.workers.stores.freezer import Freezer
@@ -34,13 +35,15 @@ class ColdStatus:
     lost: int
     """Those of these whose snapshot was found to be lost."""
     snapshot_bytes: int
+    repairs: tuple[str, ...] = ()
+    """The commands that derive those again, by conversation."""
 
 
 async def cold_status(settings: Settings) -> ColdStatus:
     """Count the conversations in Redis and in the cold store; scans all keys. Raises `Unavailable`."""
     keys = store_keys(settings)
     known: set[str] = set()
-    stubs: list[str] = []
+    read: dict[str, Stub] = {}
     async with open_redis(settings) as redis:
         async for name in redis.scan_iter(match=keys.generation_pattern(), count=_SCAN_COUNT):
             key = keys.conversation_of(as_text(name))
@@ -48,15 +51,16 @@ async def cold_status(settings: Settings) -> ColdStatus:
                 continue
             known.add(key)
             if as_text(name) == keys.stub(key) and (stub := await redis.get(name)) is not None:
-                stubs.append(as_text(stub))
-    read = [Stub.parse(stub) for stub in stubs]
+                read[key] = Stub.parse(as_text(stub))
+    lost = sorted(key for key, stub in read.items() if stub.lost)
     return ColdStatus(
         generation=settings.names.generation,
         store=settings.cold.store or None,
         conversations=len(known),
         cold=len(read),
-        lost=sum(stub.lost for stub in read),
-        snapshot_bytes=sum(stub.size for stub in read),
+        lost=len(lost),
+        snapshot_bytes=sum(stub.size for stub in read.values()),
+        repairs=tuple(repairing(keys, key) for key in lost),
     )
 
 

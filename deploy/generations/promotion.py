@@ -7,7 +7,7 @@ from time import monotonic
 
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.live_settings import of_generation, settings_in
-from eunoe.deploy.clients.shared import open_publisher, open_redis, remove_snapshots, store_keys
+from eunoe.deploy.clients.shared import open_publisher, open_redis, remove_snapshots, state_store, store_keys
 from eunoe.deploy.generations.rebuild.keeping import remove_folder
 from eunoe.deploy.generations.reindex import check_index_there, check_index_whole
 from eunoe.deploy.inspect.counted import counted
@@ -173,7 +173,8 @@ async def drop(settings: Settings, name: str) -> int:
     """Delete a generation: topics, consumer groups, vectors, state; returns the number of deleted Redis keys.
 
     Stop its workers first: while they run it is refused. The log stays, except a copy with another number of partitions
-    that clients do not use yet. Raises `Refused` as `check_droppable` does, `Unavailable` when a server is down.
+    that clients do not use yet. Raises `Refused` as `check_droppable` does, `Unavailable` when a server is down, or the
+    generation has snapshots in another cold store.
     """
     await check_droppable(settings, name)
     async with open_redis(settings) as redis:
@@ -185,12 +186,14 @@ async def drop(settings: Settings, name: str) -> int:
     log = 0 if made is None else made.log
     target = of_generation(settings, name, {}).model_copy(update={"log": log})
     groups = await _idle_groups(target)
+    async with open_redis(target) as redis:  # first: the mark by which the store is known goes with the state
+        await state_store(target, redis, store_keys(target), None).cold.check_store()
     await delete_topics(target.kafka_settings, target.names, log_too=log > live.names.log)
     await delete_groups(target.kafka_settings, groups)
     async with open_qdrant(target) as client:
         await QdrantIndex(client, store_keys(target)).drop_generation()
     async with open_redis(target) as redis:
-        removed = await forget_generation(redis, store_keys(target))
         await remove_snapshots(target)
+        removed = await forget_generation(redis, store_keys(target))
         await RedisGenerations(redis, settings.prefix).forget(name)
     return removed

@@ -1,6 +1,7 @@
 """Fills the vector index of a generation again from the state store, while its workers go on."""
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -12,11 +13,13 @@ from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import write_time
 from eunoe.schemas.decisions import Scope
-from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.errors import Refused, SnapshotLost, Unavailable
 from eunoe.workers.derive.index_audit import Disagreement, compare_index, missing_entries
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stores.index_record import RedisIndexRecord, lost_reason
 from eunoe.workers.stores.qdrant import QdrantIndex
+
+log = logging.getLogger(__name__)
 
 AT_ONCE: Final = 8
 """Conversations handled at once; few, to leave the servers to the workers."""
@@ -31,17 +34,21 @@ class Reindexed:
     was_lost: bool
     """Whether searches waited for it: Qdrant had come back without its data."""
     conversations: int
+    """Those that were looked at, without the lost ones."""
     restored: int
     """Conversations that lacked points, or had outdated ones."""
     points: int
     """Points written."""
+    lost: int = 0
+    """Conversations whose snapshot is lost: `eunoe repair` writes their points."""
 
 
 async def reindex(settings: Settings, clients: Clients, report: ReportProgress) -> Reindexed:
     """Write the points that Qdrant lacks; where it lost its data, searches wait until all are there.
 
-    May be interrupted and repeated. ``report`` is called after each group of conversations. Raises `Unavailable` when
-    a server is down, or when Qdrant loses its data meanwhile.
+    Conversations whose snapshot is lost are held, and left out. May be interrupted and repeated. ``report`` is called
+    after each group of conversations. Raises `Unavailable` when a server is down, or when Qdrant loses its data
+    meanwhile.
     """
     index, record, embedder = clients.index, clients.index_record, clients.dependencies.embedder
     was_lost = clients.guard.lost is not None
@@ -50,17 +57,27 @@ async def reindex(settings: Settings, clients: Clients, report: ReportProgress) 
     await index.prepare(embedder.name, embedder.dimensions)
     filled = await index.identities()
     keys = await clients.store.conversations()
-    written: list[int] = []
+    written: list[int | None] = []
     for at in range(0, len(keys), AT_ONCE):
         group = keys[at : at + AT_ONCE]
-        written += await asyncio.gather(*(restore(clients, key) for key in group))
+        written += await asyncio.gather(*(_restored(clients, key) for key in group))
         report(_PHASE, at + len(group), len(keys))
     if await index.identities() != filled:
         raise Unavailable("Qdrant lost its data again while it was filled: run `eunoe reindex` again", "Qdrant")
     if was_lost:
         await record.finish(filled)
-    restored = sum(count > 0 for count in written)
-    return Reindexed(settings.names.generation, was_lost, len(keys), restored, sum(written))
+    points = [count for count in written if count]
+    lost = written.count(None)
+    return Reindexed(settings.names.generation, was_lost, len(keys) - lost, len(points), sum(points), lost)
+
+
+async def _restored(clients: Clients, key: str) -> int | None:
+    """`restore`, or `None` where the snapshot of the conversation is lost, which no other one waits for."""
+    try:
+        return await restore(clients, key)
+    except SnapshotLost as fault:
+        log.warning("%s", fault)
+        return None
 
 
 async def restore(clients: Clients, key: str) -> int:

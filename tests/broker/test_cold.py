@@ -120,6 +120,10 @@ async def test_snapshots_are_moved_by_hand_and_go_with_what_is_erased_or_dropped
             await own.remembered(2, name)
             assert (await own.eunoe("cold", "freeze", name)).out == f"{name}: in the cold store\n"
         assert (await own.eunoe("cold", "freeze", "mine")).out == "mine: in the cold store already\n"
+        again = await own.eunoe("cold", "freeze", "mine", "--json")
+        assert again.json == {"key": "default/mine", "cold": True, "moved": False}
+        adopted = await own.eunoe("cold", "adopt", "--json")
+        assert adopted.json == {"generation": "v1", "store": str(folder)}
         status = json.loads((await own.eunoe("cold", "status", "--json")).out)
         assert (status["conversations"], status["cold"]) == (2, 2)
         assert status["snapshot_bytes"] == sum(path.stat().st_size for path in snapshots(folder))
@@ -131,19 +135,47 @@ async def test_snapshots_are_moved_by_hand_and_go_with_what_is_erased_or_dropped
         assert snapshots(folder)[0].read_bytes() in before
         await came_late(own, before, erased.out, **ledger)
         assert (await own.eunoe("cold", "thaw", "mine")).out == "mine: in Redis already\n"
-        (lost,) = snapshots(folder)
-        lost.unlink()
-        away = await own.eunoe("show", "other")
-        assert (away.code, "run `eunoe repair default/other`" in away.err) == (69, True)
-        repaired = await own.eunoe("repair", "other", **ledger)
-        assert repaired.code == 0, repaired.err
-        assert (await own.shown("other")).remembered == 2
+        thawed = await own.eunoe("cold", "thaw", "mine", "--json")
+        assert thawed.json == {"key": "default/mine", "cold": False, "moved": False}
     assert (await own.eunoe("rebuild", "--into", "v2", **ledger)).code == 0
     assert (await own.eunoe("cold", "freeze", "other", EUNOE_GENERATION="v2")).code == 0
-    assert len(snapshots(folder)) == 1
+    assert len(snapshots(folder)) == 2
+    (own.cwd / "empty").mkdir()
+    for elsewhere in ("", str(own.cwd / "empty")):
+        left = await pipeline.eunoe("drop", "v2", "--yes", EUNOE_COLD__STORE=elsewhere)
+        assert (left.code, "EUNOE_COLD__STORE" in left.err) == (69, True)
     dropped = await own.eunoe("drop", "v2", "--yes")
     assert dropped.code == 0, dropped.err
-    assert snapshots(folder) == []
+    (kept,) = snapshots(folder)
+    assert "/v1/" in str(kept)
+
+
+async def test_a_lost_snapshot_keeps_no_command_from_the_other_conversations(pipeline: Pipeline) -> None:
+    own = with_cold_store(pipeline, 30.0)
+    ledger = {"EUNOE_ERASURES": str(own.cwd / "ledger.sqlite")}
+    async with own.up(**ledger):
+        await own.produce(*sessions("fine"), *sessions("gone"))
+        for name in ("fine", "gone"):
+            await own.remembered(2, name)
+        assert (await own.eunoe("cold", "freeze", "gone")).code == 0
+        for one in snapshots(own.cwd / "cold"):
+            one.unlink()
+        shown = await own.eunoe("show", "gone")
+        assert (shown.code, "run `EUNOE_GENERATION=v1 eunoe repair gone`" in shown.err) == (69, True)
+        states = await own.eunoe("state", "--all", "--json")
+        assert (states.code, states.json["lost_snapshots"]) == (1, ["default/gone"])
+        assert [one["key"] for one in states.json["conversations"]] == ["default/fine"]
+        indexed = await own.eunoe("reindex", "--json")
+        assert (indexed.code, indexed.json["conversations"], indexed.json["lost"]) == (1, 1, 1)
+        assert (await own.eunoe("retention", "set", "36500", **ledger)).code == 0
+        kept = await own.eunoe("retention", "run", "--json", **ledger)
+        assert (kept.code, kept.json) == (0, []), kept.err
+        status = await own.eunoe("cold", "status", "--json")
+        assert status.json["repairs"] == ["EUNOE_GENERATION=v1 eunoe repair gone"]
+        repaired = await own.eunoe("repair", "gone", EUNOE_GENERATION="v1", **ledger)
+        assert repaired.code == 0, repaired.err
+        assert (await own.shown("gone")).remembered == 2
+        assert (await own.eunoe("state", "--all")).code == 0
 
 
 async def came_late(own: Pipeline, snapshots_before: list[bytes], receipt: str, **ledger: str) -> None:
@@ -188,7 +220,7 @@ async def test_a_conversation_whose_snapshot_is_lost_is_held_while_the_others_go
         assert {(letter["stage"], letter["reason"], letter["closed"]) for letter in found} == {("intake", "held", None)}
         asked = await own.eunoe("ask", lost, "Where does Ann live?", "--json")
         assert asked.code != 0
-        assert f"eunoe repair default/{lost}" in asked.out + asked.err
+        assert f"eunoe repair {lost}" in asked.out + asked.err
         snapshot.write_bytes(kept)  # what was refused meanwhile is missing in it
         await own.produce(*session(lost, 4), *session(other, 4))
         await applied(own, other, 4)

@@ -425,12 +425,12 @@ async def test_a_lost_snapshot_is_told_with_the_way_out(rig: Rig, damage: str) -
     if damage != "gone":
         changed = bytes(reversed(data))
         rig.cold.files[name] = {"cut": data[: len(data) // 2], "changed": changed, "another's": b""}[damage]
-    store = rig.store()
-    with pytest.raises(SnapshotLost, match=f"run `eunoe repair {KEY}`"):
+    store, told = rig.store(), f"run `EUNOE_GENERATION={rig.keys.generation} eunoe repair c1 --tenant acme`"
+    with pytest.raises(SnapshotLost, match=told):
         await store.ledger(UPDATE)
     rig.cold.files[name] = data  # too late: events were refused meanwhile
     for late in (store, rig.store(thaws=False)):
-        with pytest.raises(SnapshotLost, match=f"run `eunoe repair {KEY}`"):
+        with pytest.raises(SnapshotLost, match=told):
             await late.ledger(UPDATE)
 
 
@@ -475,7 +475,7 @@ async def test_another_store_is_waited_for_like_one_that_is_away(rig: Rig) -> No
     with pytest.raises(Unavailable, match="not the one that conversations of") as met:
         await rig.store().ledger(UPDATE)
     assert not isinstance(met.value, SnapshotLost)
-    with pytest.raises(Unavailable, match="eunoe cold adopt"):
+    with pytest.raises(Unavailable, match=f"EUNOE_GENERATION={rig.keys.generation} eunoe cold adopt"):
         await rig.freezer().mark.ensure()
     assert rig.cold.files == {}
     rig.cold.files = files

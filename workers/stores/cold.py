@@ -6,6 +6,7 @@ names it). A worker brings it back at the first look at one of its ledgers; read
 
 import asyncio
 import secrets
+import shlex
 from collections import OrderedDict
 from collections.abc import Awaitable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -15,6 +16,8 @@ from time import monotonic
 from typing import Any, Final
 
 from eunoe.schemas.errors import SnapshotLost, Unavailable
+from eunoe.schemas.events import DEFAULT_TENANT
+from eunoe.schemas.identity import split_key
 from eunoe.schemas.ports import ColdStore
 from eunoe.workers.stores.cold_mark import COLD, ColdMark, generation_folder
 from eunoe.workers.stores.connection import RedisConnection, Script, as_bytes, as_text
@@ -176,8 +179,8 @@ class ColdConversations:
             words = [str(stub), str(replace(stub, lost=True))]
             await self._redis.run(_CONDEMN, [self._keys.stub(key)], words)
         return SnapshotLost(
-            f"the snapshot {stub.file} of {key} is lost ({reason}): run `eunoe repair {key}` to derive the conversation"
-            " again",
+            f"the snapshot {stub.file} of {key} is lost ({reason}): run `{repairing(self._keys, key)}` to derive the"
+            " conversation again",
             COLD,
         )
 
@@ -221,13 +224,9 @@ class ColdConversations:
 
         Raises `Unavailable`, also where this is not the cold store that they went to: they would stay there unnoticed.
         """
-        marked = await self._redis.command("EXISTS", self._keys.cold_mark())
+        await self.check_store()
         if self._store is None:
-            if not marked:
-                return []
-            raise Unavailable(f"snapshots of {key} may lie in a cold store: set EUNOE_COLD__STORE as it was", COLD)
-        if marked:  # a Redis that was lost knows no mark, and the snapshots of before still lie there
-            await ColdMark(self._redis, self._keys, self._store).check()
+            return []
         found = await self._store.names(folder_of(self._keys, key))
         # Three may be asked for: the one that the stub names; the one that was brought back last, which the stub of a
         # server that lost its last writes names again; and the one that is announced, for freeze.lua makes no other one
@@ -238,6 +237,18 @@ class ColdConversations:
         stubs = await self._redis.command("MGET", *names)
         used = tuple(object_name(self._keys, key, Stub.parse(as_text(stub))) for stub in stubs if stub is not None)
         return [name for name in found if not name.startswith(used)]
+
+    async def check_store(self) -> None:
+        """Raise `Unavailable` where snapshots of this generation lie in another cold store than this one.
+
+        A Redis that was lost does not know it; nothing is raised then, and the snapshots of before still lie there.
+        """
+        if not await self._redis.command("EXISTS", self._keys.cold_mark()):
+            return
+        if self._store is None:
+            where = f"snapshots of {self._keys.generation} may lie in a cold store"
+            raise Unavailable(f"{where}: set EUNOE_COLD__STORE as it was", COLD)
+        await ColdMark(self._redis, self._keys, self._store).check()
 
     def rest(self, key: str, name: str) -> str:
         """The name within the conversation of a key of Redis."""
@@ -279,6 +290,13 @@ def _checked(key: str, stub: Stub, packed: bytes) -> Snapshot:
 
 def _size(rows: Hash) -> int:
     return sum(len(field) + len(value) + 150 for field, value in rows.items())
+
+
+def repairing(keys: Keys, key: str) -> str:
+    """The command that derives a conversation of a generation again, for a shell."""
+    tenant, conversation_id = split_key(key)
+    words = ["eunoe", "repair", conversation_id, *(["--tenant", tenant] if tenant != DEFAULT_TENANT else [])]
+    return f"EUNOE_GENERATION={keys.generation} {shlex.join(words)}"
 
 
 def folder_of(keys: Keys, key: str) -> str:

@@ -34,7 +34,8 @@ class ColdMark:
         if mark is None or await self.store.get(self._name(mark)) is None:
             raise Unavailable(
                 f"this cold store is not the one that conversations of {self.keys.generation} went to: see whether"
-                " EUNOE_COLD__STORE is right, and mounted; if the right one is lost for good, run `eunoe cold adopt`",
+                " EUNOE_COLD__STORE is right, and mounted; if the right one is lost for good, run"
+                f" `EUNOE_GENERATION={self.keys.generation} eunoe cold adopt`",
                 COLD,
             )
 

@@ -14,7 +14,7 @@ from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.inspect.known import last_known
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.erasure import Erasure, ErasureRequest, RetentionPolicy, current_policies
-from eunoe.schemas.errors import RequestRefused
+from eunoe.schemas.errors import RequestRefused, SnapshotLost
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.update.memories import NAME as UPDATE
@@ -46,11 +46,15 @@ def limit_of(policy: RetentionPolicy, now: datetime) -> datetime:
 
 
 async def _has_older(store: StateStore, key: str, limit: datetime, erasures: Sequence[Erasure]) -> bool:
-    """Whether more sessions were remembered before this time than before that of the last run."""
-    last = (await store.ledger(Scope(UPDATE, key))).applied
-    runs = [one.older_than for one in erasures if one.older_than is not None]
-    done = await last_known(store, key, last, max(runs)) if runs else 0
-    return await last_known(store, key, last, limit) > done
+    """Whether more sessions were remembered before this time than before that of the last run; else unknown: true."""
+    try:
+        last = (await store.ledger(Scope(UPDATE, key))).applied
+        runs = [one.older_than for one in erasures if one.older_than is not None]
+        done = await last_known(store, key, last, max(runs)) if runs else 0
+        return await last_known(store, key, last, limit) > done
+    except SnapshotLost as fault:  # the log tells; the erasure derives it again
+        log.warning("retention: %s", fault)
+        return True
 
 
 async def plan_retention(eraser: Eraser, requests: Sequence[ErasureRequest]) -> list[Erasure]:
