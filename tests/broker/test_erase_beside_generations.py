@@ -67,6 +67,23 @@ async def test_an_erasure_beside_a_rebuild_and_a_promotion_reaches_all_generatio
             assert (await digest(own, "other")).sha256 == untouched
 
 
+async def test_where_the_first_generation_was_dropped_erasures_go_on(pipeline: Pipeline) -> None:
+    sealed = sealed_pipeline(pipeline)
+    async with sealed.up():
+        await sealed.produce(*sessions("mine"))
+        await sealed.remembered(2, "mine")
+    for words in (("rebuild", "--into", "v2"), ("promote", "v2"), ("drop", "v1", "--yes")):
+        done = await sealed.eunoe(*words)
+        assert done.code == 0, done.err
+    left = await sealed.eunoe("generations", "--json")
+    assert [one["name"] for one in left.json] == ["v2"]
+    refused = await sealed.eunoe("promote", "v1")
+    assert (refused.code, "no generation v1" in refused.err) == (2, True)
+    done = await sealed.eunoe("erase", "mine", "--utterance", "u0")
+    assert done.code == 0, done.err
+    assert [one["generation"] for one in done.json["remains"]] == ["v2"]
+
+
 async def erased(pipeline: Pipeline, utterance_id: str) -> None:
     """Erase, again and again while that is refused because a generation is being made."""
     last, begun = command.Finished(0, "", ""), False

@@ -57,7 +57,7 @@ class Pointer:
     """The generations that answer."""
 
     first: str | None = None
-    """The generation that answers before the first promotion; `None` means that no worker ever ran."""
+    """The generation that answers before the first promotion; `None`: no worker ever ran, or it was dropped."""
     live: str | None = None
     """The generation that readers use."""
 
@@ -104,7 +104,7 @@ class Generations(Protocol):
         ...
 
     async def forget(self, name: str) -> None:
-        """Delete the record of a generation."""
+        """Delete the record of a generation, which is not live; the first one has only its place in the pointer."""
         ...
 
     async def close_log(self, log: int, ends: Mapping[int, int]) -> None:
@@ -169,8 +169,10 @@ class RedisGenerations:
         await self._redis.command("HSET", self._generations, generation.name, generation.model_dump_json())
 
     async def forget(self, name: str) -> None:
-        """Delete the record of a generation."""
+        """Delete the record of a generation, which is not live."""
         await self._redis.command("HDEL", self._generations, name)
+        if (await self.pointer()).first == name:
+            await self._redis.command("HDEL", self._pointer, "first")
 
     async def close_log(self, log: int, ends: Mapping[int, int]) -> None:
         """Retire a log; a second call changes nothing."""
@@ -223,8 +225,10 @@ class MemoryGenerations:
         self._generations[generation.name] = generation
 
     async def forget(self, name: str) -> None:
-        """Delete the record of a generation."""
+        """Delete the record of a generation, which is not live."""
         self._generations.pop(name, None)
+        if self._pointer.first == name:
+            self._pointer = replace(self._pointer, first=None)
 
     async def close_log(self, log: int, ends: Mapping[int, int]) -> None:
         """Retire a log; a second call changes nothing."""
