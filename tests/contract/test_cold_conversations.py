@@ -19,7 +19,7 @@ from eunoe.workers.stores.cold_stores import TIMEOUT_S, MemoryColdStore
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script
 from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
 from eunoe.workers.stores.erased_snapshots import LATE_S, ErasedSnapshots
-from eunoe.workers.stores.freezer import ANNOUNCED_MS, Freezer
+from eunoe.workers.stores.freezer import ANNOUNCED_MS, Freezer, _Watched
 from eunoe.workers.stores.generations import Generation, GenerationState, RedisGenerations, forget_generation
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.redis import RedisStore
@@ -710,3 +710,22 @@ async def test_an_erasure_finds_the_snapshots_of_a_redis_that_was_lost(rig: Rig)
     await rig.cold.put(name, data)  # by a process that was stopped since before
     await rig.erased_snapshots().sweep(now + LATE_S)
     assert rig.snapshots == {}
+
+
+async def test_a_sweep_that_fails_at_one_conversation_ends_when_all_have(rig: Rig) -> None:
+    ended = []
+
+    class Uneven(Freezer):
+        async def freeze(self, key: str, partition: int, timer: str, applied: bytes | None = None) -> bool:
+            if key == "acme/fails":
+                raise Unavailable("the cold store is away", "the cold store")
+            await asyncio.sleep(0.05)
+            ended.append(key)
+            return True
+
+    freezer = Uneven(rig.client, rig.keys, rig.cold, TABLES, after_s=86_400, settle_s=0.0)
+    for key in ("acme/fails", "acme/a", "acme/b"):
+        freezer._watched[key] = _Watched(PARTITION, "", b"7", 0.0)
+    with pytest.raises(Unavailable, match="is away"):
+        await freezer.sweep([PARTITION])
+    assert ended == ["acme/a", "acme/b"], "nothing of it goes on beside the next sweep"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import islice
 from time import monotonic
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from eunoe.schemas.errors import SnapshotLost, Unavailable
 from eunoe.schemas.events import DEFAULT_TENANT
@@ -24,6 +24,8 @@ from eunoe.workers.stores.connection import RedisConnection, Script, as_bytes, a
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.snapshot import Hash, Snapshot, Stub, digest_of
 from eunoe.workers.text.caches import CacheBySize
+
+T = TypeVar("T")
 
 _STAGE = Script.load("stage")
 _THAW = Script.load("thaw")
@@ -194,7 +196,7 @@ class ColdConversations:
         staged = {name: self._keys.staged(final, token) for name, final in places.items()}
         pieces = ((staged[name], words) for name, rows in snapshot.marked(token) for words in _in_pieces(rows))
         while some := list(islice(pieces, _PIECES)):
-            await _all(self._redis.run(_STAGE, [name], [STAGED_MS, *words]) for name, words in some)
+            await all_ended(self._redis.run(_STAGE, [name], [STAGED_MS, *words]) for name, words in some)
         pairs = [name for pair in zip(staged.values(), places.values(), strict=True) for name in pair]
         done = int(await self._redis.run(_THAW, [self._keys.stub(key), self._keys.thawed(key), *pairs], [stub]))
         if done < 0:
@@ -259,11 +261,14 @@ class ColdConversations:
         return self._keys.stub(key).removesuffix("cold") + rest
 
 
-async def _all(calls: Iterable[Awaitable[Any]]) -> None:
-    """Await all calls to their ends, then raise the fault of the first that failed."""
-    done = await asyncio.gather(*calls, return_exceptions=True)
-    if (fault := next((one for one in done if isinstance(one, BaseException)), None)) is not None:
-        raise fault
+async def all_ended(calls: Iterable[Awaitable[T]]) -> list[T]:
+    """The results of calls, which are awaited to their ends; then raises the fault of the first that failed."""
+    found = []
+    for one in await asyncio.gather(*calls, return_exceptions=True):
+        if isinstance(one, BaseException):
+            raise one
+        found.append(one)
+    return found
 
 
 def _in_pieces(rows: Hash) -> Iterator[list[bytes]]:

@@ -12,7 +12,7 @@ import orjson
 
 from eunoe.schemas.decisions import Scope, Timer
 from eunoe.schemas.ports import ColdStore
-from eunoe.workers.stores.cold import ColdAccess, ColdConversations, ColdMeter, object_name
+from eunoe.workers.stores.cold import ColdAccess, ColdConversations, ColdMeter, all_ended, object_name
 from eunoe.workers.stores.cold_mark import ColdMark
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_bytes, as_text
 from eunoe.workers.stores.erased_snapshots import ErasedSnapshots
@@ -116,7 +116,7 @@ class Freezer:
             rows = _pairs(found)
             looked += len(rows)
             idle = [row for row in rows if row[0] not in self._watched and _idle_since(row[1]) <= oldest]
-            await asyncio.gather(*(self._watch(key, partition, document) for key, document in idle))
+            await all_ended(self._watch(key, partition, document) for key, document in idle)
             if not int(cursor):
                 break
 
@@ -136,7 +136,7 @@ class Freezer:
         for start in range(0, len(due), AT_ONCE):
             some = {key: self._watched.pop(key) for key in due[start : start + AT_ONCE]}
             tried = (self.freeze(key, one.partition, one.timer, one.applied) for key, one in some.items())
-            done += sum(await asyncio.gather(*tried))
+            done += sum(await all_ended(tried))
         return done
 
     async def freeze(self, key: str, partition: int, timer: str, applied: bytes | None = None) -> bool:
@@ -186,7 +186,7 @@ class Freezer:
 
     async def _read(self, names: Mapping[str, str]) -> dict[str, dict[bytes, bytes]]:
         """The hashes of these keys, by what the keys stand for."""
-        found = await asyncio.gather(*(self._redis.command("HGETALL", name) for name in names.values()))
+        found = await all_ended(self._redis.command("HGETALL", name) for name in names.values())
         return {name: _hash(rows) for name, rows in zip(names, found, strict=True)}
 
 
