@@ -8,6 +8,7 @@ from time import monotonic
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.live_settings import of_generation, settings_in
 from eunoe.deploy.clients.shared import open_publisher, open_redis, remove_snapshots, state_store, store_keys
+from eunoe.deploy.generations.erase.loop import no_erasure
 from eunoe.deploy.generations.rebuild.keeping import remove_folder
 from eunoe.deploy.generations.reindex import check_index_there, check_index_whole
 from eunoe.deploy.inspect.counted import counted
@@ -172,10 +173,15 @@ async def _idle_groups(settings: Settings) -> list[str]:
 async def drop(settings: Settings, name: str) -> int:
     """Delete a generation: topics, consumer groups, vectors, state; returns the number of deleted Redis keys.
 
-    Stop its workers first: while they run it is refused. The log stays, except a copy with another number of partitions
-    that clients do not use yet. Raises `Refused` as `check_droppable` does, `Unavailable` when a server is down, or the
-    generation has snapshots in another cold store.
+    Stop its workers first: while they run it is refused. An erasure that runs is waited for. The log stays, except a
+    copy with another number of partitions that clients do not use yet. Raises `Refused` as `check_droppable` does,
+    `Unavailable` when a server is down, or the generation has snapshots in another cold store.
     """
+    async with no_erasure(settings):  # it would write the state of this generation once more
+        return await _drop(settings, name)
+
+
+async def _drop(settings: Settings, name: str) -> int:
     await check_droppable(settings, name)
     async with open_redis(settings) as redis:
         registry = RedisGenerations(redis, settings.prefix)

@@ -5,13 +5,14 @@ From the last record to the first: of a conversation, `log` has at any time all 
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from eunoe.deploy.clients.data_keys import STORE, open_data_keys
 from eunoe.deploy.clients.erasures import read_erased
 from eunoe.deploy.clients.shared import open_publisher
+from eunoe.deploy.generations.erase.loop import no_erasure
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import ErasedPart
@@ -89,6 +90,7 @@ async def seal_log(settings: Settings, report: ReportProgress) -> SealedLog:
             partitions=partitions,
             epoch=settings.log_epoch,
             report=lambda phase, done: report(phase, done, total),
+            alone=lambda: no_erasure(settings),
         )
         sealed = await sealer.run()
     if settings.broker.embedded:  # it takes the setting, and removes nothing
@@ -109,6 +111,8 @@ class LogSealer:
     partitions: int
     epoch: int
     report: Callable[[str, int], None] = lambda _phase, _done: None
+    alone: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+    """Lets no erasure run while a part is copied: it would not know of copies that come after it."""
     chunk: int = CHUNK
     _first: dict[bytes, int] = field(default_factory=dict)
     """Key → the first position of the conversation in `log`."""
@@ -127,7 +131,8 @@ class LogSealer:
             for behind in range(end, begin, -self.chunk):
                 part = max(begin, behind - self.chunk), behind
                 records = [record async for record in self.read_range(partition, part)]
-                done += await self._copy(records)
+                async with self.alone():
+                    done += await self._copy(records)
                 read += len(records)
                 self.report(_PHASES[1], read)
         return done
@@ -160,7 +165,7 @@ class LogSealer:
             self._last[record.key] = at
 
     async def _copy(self, records: list[Record]) -> int:
-        erased = await self.erased()  # again for each part: another process may erase meanwhile
+        erased = await self.erased()  # again for each part: another process may have erased meanwhile
         messages = [message for record in reversed(records) if (message := self._message(record, erased)) is not None]
         for at in range(0, len(messages), _BATCH):
             await self.publisher.publish(messages[at : at + _BATCH])

@@ -84,6 +84,16 @@ async def test_where_the_first_generation_was_dropped_erasures_go_on(pipeline: P
     assert [one["generation"] for one in done.json["remains"]] == ["v2"]
 
 
+async def test_no_generation_is_dropped_in_the_midst_of_an_erasure(pipeline: Pipeline) -> None:
+    sealed = sealed_pipeline(pipeline)
+    ledger = SqliteErasures(sealed.cwd / "ledger.sqlite")
+    async with sealed.servers():
+        assert (await sealed.eunoe("rebuild", "--into", "v2")).code == 0
+    assert await ledger.lease("an eraser", 8)  # and dies then
+    dropped = await sealed.eunoe("drop", "v2", "--yes")
+    assert (dropped.code, "another process erases now" in dropped.err) == (0, True), dropped.err
+
+
 async def erased(pipeline: Pipeline, utterance_id: str) -> None:
     """Erase, again and again while that is refused because a generation is being made."""
     last, begun = command.Finished(0, "", ""), False

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from hypothesis import given
@@ -109,3 +110,28 @@ async def test_what_is_erased_is_not_sealed() -> None:
     part = ErasedPart(key="default/a", salt="s", until=(EPOCH << 40) + 2)
     assert await sealer(log, keys, Broker(log, keys, 1000), {"default/a": part}).run() == 2
     assert (await read(log, keys, Topic.LOG))["a"] == ["u2", "u3"]
+
+
+async def test_no_erasure_runs_between_the_look_at_the_ledger_and_the_copies() -> None:
+    log, keys, steps = MemoryLog(partitions=2), MemoryKeyStore(), list[str]()
+    for number in range(6):
+        log.append(as_message(utterance(number, conversation="a")))
+
+    @contextlib.asynccontextmanager
+    async def alone() -> AsyncIterator[None]:
+        steps.append("alone")
+        yield
+        steps.append("no longer")
+
+    class Noting(Broker):
+        async def publish(self, messages: Sequence[Message]) -> None:
+            steps.append("copies")
+            await super().publish(messages)
+
+    async def erased() -> Mapping[str, ErasedPart]:
+        steps.append("looks")
+        return {}
+
+    made = replace(sealer(log, keys, Noting(log, keys, 100), {}), erased=erased, alone=alone)
+    assert await made.run() == 6
+    assert steps == 2 * ["alone", "looks", "copies", "no longer"]

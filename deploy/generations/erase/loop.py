@@ -9,9 +9,11 @@ from datetime import UTC, datetime
 from typing import Final
 from uuid import uuid4
 
+from eunoe.deploy.clients.erasures import open_erasures
 from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.repair import StillWritten
+from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import Erasure, ErasureLedger, ErasureRefused
 from eunoe.schemas.errors import Refused, RequestRefused, Unavailable
 
@@ -93,6 +95,19 @@ async def alone(ledger: ErasureLedger, seconds: float = LEASE_S) -> AsyncIterato
     finally:
         with suppress(Unavailable):
             await ledger.release(owner)
+
+
+@asynccontextmanager
+async def no_erasure(settings: Settings) -> AsyncIterator[None]:
+    """Let no erasure run during the block; waits for one that does. Without a ledger of erasures there is none.
+
+    Raises `Refused` for an unusable ledger, `Unavailable`.
+    """
+    if settings.erasures is None:
+        yield
+        return
+    async with open_erasures(settings) as ledger, alone(ledger):
+        yield
 
 
 async def _keep(ledger: ErasureLedger, owner: str, seconds: float) -> None:
