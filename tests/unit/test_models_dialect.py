@@ -163,6 +163,39 @@ CONTEXT_8K = RefusalReading(RefusalKind.TOO_LARGE, context=8192)
             1200000,
         ),
         (413, "", "Payload Too Large", None, None, None),
+        (
+            400,
+            "",
+            "This model's maximum context length is 128,000 tokens. Your messages resulted in 131,421 tokens.",
+            None,
+            128_000,
+            131_421,
+        ),
+        (
+            400,
+            "invalid-argument",
+            "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+            None,
+            131_072,
+            537_812,
+        ),
+        (
+            400,
+            "",
+            "The maximum tokens you requested exceeds the model limit of 4096. Try again with a maximum tokens value"
+            " that is lower than 4096.",
+            4096,
+            None,
+            None,
+        ),
+        (
+            500,
+            "server_error",
+            "input (523 tokens) is too large to process. increase the physical batch size (current batch size: 512)",
+            None,
+            None,
+            None,
+        ),
     ],
 )
 def test_what_is_too_large_is_told_in_the_words_of_many_servers(
@@ -192,7 +225,14 @@ def test_what_is_too_large_is_told_in_the_words_of_many_servers(
             RefusalKind.CONTENT,
         ),
         (403, "", "Your chosen model requires moderation and your input was flagged for violence", RefusalKind.CONTENT),
+        (401, "", "Your account was flagged by our systems", RefusalKind.DEPLOYMENT),
         (400, "", "messages: roles must alternate", RefusalKind.NOT_UNDERSTOOD),
+        (
+            503,
+            "",
+            "Upstream failed, maximum of retries exceeded: {'model': 'm', 'max_tokens': 900}",
+            RefusalKind.NOT_UNDERSTOOD,
+        ),
     ],
 )
 def test_other_refusals_are_told_apart(status: int, code: str, message: str, kind: RefusalKind):

@@ -16,14 +16,15 @@ import httpx2
 
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Refused, Unavailable
 from eunoe.schemas.redact import without_login
-from eunoe.workers.models.refusals import RefusalKind, RefusalReading, read_refusal
+from eunoe.workers.models.refusals import RefusalKind, RefusalReading, is_passing, read_refusal
 from eunoe.workers.models.retrying import Transient
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
 
 OPENAI_URL = "https://api.openai.com/v1"
-_TRANSIENT = frozenset({408, 409, 425, 429})
+_PAGE = re.compile(r"\A\s*<(?:!doctype|html|head|body)\b", re.IGNORECASE)
+"""The beginning of a web page."""
 
 
 class EndpointRefused(Refused, Unavailable):
@@ -118,9 +119,9 @@ def _root(error: BaseException) -> BaseException:
 def _status_fault(error: "APIStatusError", where: str, now: float) -> Exception:
     status, code = error.status_code, code_of(error)
     said = f"{where} said {status}{f' ({code})' if code else ''}"
-    if (status in _TRANSIENT or status >= 500) and refusal_of(error).kind is not RefusalKind.TOO_LARGE:
-        return Transient(said, retry_after_of(error.response.headers, now))
     kind = refusal_of(error).kind
+    if is_passing(status) and kind is not RefusalKind.TOO_LARGE:
+        return Transient(said, retry_after_of(error.response.headers, now))
     if kind is RefusalKind.TOO_LARGE:
         return AnswerInvalid("the question is longer than the model takes", AnswerFault.TOO_LARGE)
     if kind is RefusalKind.CONTENT:
@@ -130,8 +131,10 @@ def _status_fault(error: "APIStatusError", where: str, now: float) -> Exception:
 
 def refusal_of(error: "APIStatusError") -> RefusalReading:
     """The meaning of a refused request."""
-    # some servers put the text elsewhere than OpenAI does: the whole body is searched
-    message = f"{error.message} {error.response.text[:20_000]}"
+    # some servers put the text elsewhere than OpenAI does: the whole body is searched. But the page of a proxy says
+    # nothing of the model, though it names styles such as "truncate"
+    text = error.response.text[:20_000]
+    message = "" if _PAGE.match(text) else f"{error.message} {text}"
     return read_refusal(error.status_code, str(error.code or error.type or ""), error.param or "", message)
 
 

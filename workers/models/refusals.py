@@ -1,7 +1,7 @@
 """The meaning of a refused request (HTTP 4xx), read from its status, code, parameter and words.
 
 The phrases are those of OpenAI, Azure, vLLM, llama.cpp, Ollama, TGI, LiteLLM, Anthropic, Mistral, Groq, DeepSeek and
-Gemini. A message may repeat a prompt: it is searched for phrases and numbers, and never logged.
+Gemini, xAI and Bedrock. A message may repeat a prompt: it is searched for phrases and numbers, and never logged.
 """
 
 import re
@@ -54,9 +54,16 @@ class RefusalReading:
     """The parameters of ours that it names, in lower case."""
 
 
+def is_passing(status: int) -> bool:
+    """Whether a request that got this status may well be taken later: the server is busy, or has a fault of its own."""
+    return status in _BUSY or status >= 500
+
+
 def read_refusal(status: int, code: str, param: str, message: str) -> RefusalReading:
     """Read a refusal. ``code`` and ``param``: of the error document, "" where there is none."""
     code, said = code.casefold(), message.casefold()
+    if status in _OF_THE_ACCOUNT:  # an account may be flagged, too: that is no prompt's fault
+        return RefusalReading(RefusalKind.DEPLOYMENT)
     if code in _CONTENT_CODES or any(phrase in said for phrase in _CONTENT_PHRASES):
         return RefusalReading(RefusalKind.CONTENT)
     if _is_deployment(status, code, param, said):
@@ -66,6 +73,8 @@ def read_refusal(status: int, code: str, param: str, message: str) -> RefusalRea
     return large or RefusalReading(RefusalKind.NOT_UNDERSTOOD, parameters=named)
 
 
+_BUSY: Final = frozenset({408, 409, 425, 429})
+_OF_THE_ACCOUNT: Final = frozenset({401, 402})
 _CONTENT_CODES: Final = frozenset(
     {
         "content_filter",
@@ -98,7 +107,7 @@ _MODEL_CODES: Final = frozenset({"model_not_found", "deploymentnotfound", "inval
 
 
 def _is_deployment(status: int, code: str, param: str, said: str) -> bool:
-    if status in (401, 402, 403, 404, 405) or code in _MODEL_CODES:
+    if status in (403, 404, 405) or code in _MODEL_CODES:
         return True
     return any(phrase in said for phrase in _KEY_PHRASES) or (
         ("model" in (param, code) or "model" in said) and any(phrase in said for phrase in _MODEL_PHRASES)
@@ -110,11 +119,12 @@ def _patterns(*patterns: str) -> tuple[re.Pattern[str], ...]:
     return tuple(map(re.compile, patterns))
 
 
-_N: Final = r"[`'\"(\[]?(\d{2,8})"
+_N: Final = r"[`'\"(\[]?(\d{1,3}(?:,\d{3})+|\d{2,8})"
+"""A number of tokens, also one in groups: ``128,000``."""
 _CONTEXT: Final = _patterns(
     rf"context (?:length|window|size)(?: is| of)?(?: only)?:? {_N}",
     rf"available context size {_N}",
-    rf"maximum (?:model|sequence|input) length (?:is |of )?{_N}",
+    rf"maximum (?:model|sequence|input|prompt) length (?:is |of )?{_N}",
     rf"too large for model with {_N} maximum context",
     rf"`?max_new_tokens`? must be <= {_N}",
     rf"must have less than {_N} tokens",
@@ -133,6 +143,7 @@ _CAP: Final = _patterns(
     rf"maximum (?:value|allowed value) (?:for|of) \W?max(?:_completion|_output|_new)?_tokens\W? (?:is|of) {_N}",
     rf"maximum (?:allowed )?(?:number of )?(?:output|completion) tokens\D{{0,40}}?{_N}",
     rf"max_output_tokens\D{{1,20}}{_N}",
+    rf"maximum tokens you requested exceeds the model limit of {_N}",
 )
 _PROMPT: Final = _patterns(
     rf"{_N} in the (?:messages|prompt|input)",
@@ -156,6 +167,7 @@ _TOO_LARGE_PHRASES: Final = (
     *("prompt is too long", "prompt too long", "input is too long", "input length exceeds", "too many tokens"),
     *("reduce the length", "request too large", "exceeds the maximum number of tokens", "payload too large"),
     *("token count exceeds", "input tokens exceed", "must have less than", "truncate"),
+    "too large to process",
 )
 _OUTPUT_PARAMETERS: Final = ("max_tokens", "max_completion_tokens", "max_new_tokens", "max_output_tokens")
 _OUTPUT_PHRASES: Final = (
@@ -175,8 +187,9 @@ def _too_large(status: int, code: str, said: str, named: frozenset[str]) -> Refu
     about_output = any(name in said or name in named for name in _OUTPUT_PARAMETERS) and any(
         phrase in said for phrase in _OUTPUT_PHRASES
     )
+    # a fault of the server's own may repeat our parameters beside words such as "exceeded": it tells no limit by that
     known = status == 413 or code in _TOO_LARGE_CODES or any(phrase in said for phrase in _TOO_LARGE_PHRASES)
-    if context is None and cap is None and not known and not about_output:
+    if context is None and cap is None and not known and not (about_output and not is_passing(status)):
         return None
     return RefusalReading(
         RefusalKind.TOO_LARGE,
@@ -191,7 +204,7 @@ def _first(patterns: Iterable[re.Pattern[str]], text: str) -> int | None:
     """The number of the first pattern that is found."""
     for pattern in patterns:
         if (found := pattern.search(text)) is not None:
-            return int(found[1])
+            return int(found[1].replace(",", ""))
     return None
 
 
