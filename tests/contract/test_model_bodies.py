@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 from aiohttp import web
 
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Refused, Unavailable
 from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.answer_forms import QuestionForm, answer_like
 from eunoe.workers.models.endpoint import Endpoint
@@ -82,3 +82,80 @@ async def test_the_page_of_a_proxy_before_an_endpoint_that_is_away_tells_no_limi
         with pytest.raises(Unavailable, match=f"said {status}"):
             await model.answer(WHO, QuestionForm)
         assert model.profile.now == Profile()
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [
+        Body({"error": {"message": "Provider returned error", "code": 502}}),
+        Body({"error": {"message": "Provider returned error", "code": 429}}),
+        Body({"error": "upstream connect error"}),
+        completion('{"question": "Who', "error", error={"message": "Provider disconnected", "code": 502}),
+        completion("", "error"),
+        completion('{"question": "Who', "insufficient_system_resource"),
+        Body({"choices": []}),
+        Body({"choices": None}),
+    ],
+)
+async def test_an_answer_that_the_provider_broke_off_is_asked_for_again(failed: Body):
+    async with answering(failed, completion()) as (asked, model):
+        assert (await model.answer(WHO, QuestionForm)).question == "Who?"
+        assert (len(asked), model.usage.invalid) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("told", "fault"),
+    [
+        ({"message": "This model's maximum context length is 300 tokens", "code": 400}, AnswerFault.TOO_LARGE),
+        ({"message": "the input length exceeds the context length"}, AnswerFault.TOO_LARGE),
+        ({"message": "Your input was flagged", "code": 403}, AnswerFault.REFUSED),
+        ({"message": "it was filtered", "code": "content_filter"}, AnswerFault.REFUSED),
+    ],
+)
+async def test_a_refusal_of_status_200_is_a_refusal(told: dict[str, object], fault: AnswerFault):
+    long = WHO.model_copy(update={"user": "Ann speaks of Rex. " * 100})
+    async with answering(Body({"error": told})) as (_, model):
+        with pytest.raises(AnswerInvalid) as caught:
+            await model.answer(long, QuestionForm)
+        assert caught.value.fault is fault
+
+
+async def test_a_refused_key_of_status_200_is_told():
+    told = {"message": "Incorrect API key provided: sk-1", "code": "invalid_api_key"}
+    async with answering(Body({"error": told})) as (asked, model):
+        with pytest.raises(Refused, match="check the model's name and the key") as caught:
+            await model.answer(WHO, QuestionForm)
+        assert "sk-1" not in str(caught.value)
+        assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("reason", "fault"),
+    [
+        ("model_length", AnswerFault.CUT),
+        ("MAX_TOKENS", AnswerFault.CUT),
+        ("model_context_window_exceeded", AnswerFault.CUT),
+        ("sensitive", AnswerFault.REFUSED),
+        ("content_filter: PROHIBITED_CONTENT", AnswerFault.REFUSED),
+    ],
+)
+async def test_the_end_of_an_answer_is_told_in_many_words(reason: str, fault: AnswerFault):
+    async with answering(completion('{"question": "Who', reason)) as (_, model):
+        with pytest.raises(AnswerInvalid) as caught:
+            await model.answer(WHO, QuestionForm)
+        assert caught.value.fault is fault
+
+
+async def test_a_filtered_answer_may_have_no_message():
+    async with answering(Body({"choices": [{"index": 0, "finish_reason": "content_filter"}]})) as (asked, model):
+        with pytest.raises(AnswerInvalid) as caught:
+            await model.answer(WHO, QuestionForm)
+        assert (caught.value.fault, len(asked)) == (AnswerFault.REFUSED, 1)
+
+
+async def test_half_of_an_emoji_in_an_answer_costs_this_sign_alone():
+    half = json.dumps(completion('{"question": "Who 🙂?"}').content).replace("\\ude42", "")
+    assert "\\ud83d" in half
+    async with answering(Body(half)) as (asked, model):
+        assert (await model.answer(WHO, QuestionForm)).question == "Who ??"
+        assert len(asked) == 1

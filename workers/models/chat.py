@@ -9,8 +9,8 @@ import httpx2
 
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Unavailable
 from eunoe.streams.tracing import step
-from eunoe.workers.models.completion import Completion
-from eunoe.workers.models.endpoint import Endpoint, call_attributes, fault_of, refusal_of
+from eunoe.workers.models.completion import Completion, ErrorInBody
+from eunoe.workers.models.endpoint import Endpoint, call_attributes, fault_of, refusal_of, status_error
 from eunoe.workers.models.limit import InFlightLimit
 from eunoe.workers.models.refusals import RefusalKind
 from eunoe.workers.models.retrying import Transient
@@ -67,12 +67,12 @@ class ChatRequests:
                 raise AnswerInvalid("the time for this decision is over", AnswerFault.SLOW)
             try:
                 with budget.running():
-                    content = await self._post(body, allowed_s)
+                    completion = await self._post(body, allowed_s)
             except TimeoutError:
                 pass
             else:
                 self._answered_at = perf_counter()
-                return self._read(content)
+                return completion
         late_s = perf_counter() - started - allowed_s
         if late_s > PAUSED_S:
             raise Transient(f"this process stood still for {late_s:.0f} s while {endpoint.server} was asked")
@@ -82,8 +82,8 @@ class ChatRequests:
             f"{endpoint.server} did not answer in {allowed_s:g} s, nor did it answer a short question", endpoint.server
         )
 
-    async def _post(self, body: Mapping[str, Any], timeout_s: float) -> bytes:
-        """The body of the answer. Raises ``TimeoutError``, `Transient` and the faults of `fault_of`."""
+    async def _post(self, body: Mapping[str, Any], timeout_s: float) -> Completion:
+        """The completion. Raises ``TimeoutError``, `Transient` and the faults of `fault_of`."""
         from openai import APIStatusError, OpenAIError  # noqa: PLC0415 - see eunoe.workers.models.endpoint
 
         try:
@@ -91,6 +91,7 @@ class ChatRequests:
                 # like `chat.completions.create`, without its walk over the schema and its parsing of the answer
                 asked = {"model": self._endpoint.model, **body}
                 response = await self._client.post(CHAT, cast_to=httpx2.Response, body=asked)
+            return self._read(response)
         except APIStatusError as error:
             fault = fault_of(error, self._endpoint, self._clock())
             if isinstance(fault, Transient) or refusal_of(error).kind in _FINAL:
@@ -99,13 +100,13 @@ class ChatRequests:
             raise
         except (OpenAIError, ValueError) as error:
             raise fault_of(error, self._endpoint, self._clock()) from None
-        return response.content
 
-    def _read(self, content: bytes) -> Completion:
+    def _read(self, response: httpx2.Response) -> Completion:
+        """The completion; raises ``ValueError``, `Transient`, and ``APIStatusError`` for an error of status 200."""
         try:
-            completion = Completion.read(content)
-        except ValueError as error:
-            raise fault_of(error, self._endpoint, self._clock()) from None
+            completion = Completion.read(response.content)
+        except ErrorInBody as told:
+            raise status_error(told.error, response.request) from None
         if completion is None:
             raise Transient(f"{self._endpoint.server} answered with no chat completion: is the address right?")
         return completion

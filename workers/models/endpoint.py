@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import httpx2
@@ -136,6 +136,21 @@ def refusal_of(error: "APIStatusError") -> RefusalReading:
     text = error.response.text[:20_000]
     message = "" if _PAGE.match(text) else f"{error.message} {text}"
     return read_refusal(error.status_code, str(error.code or error.type or ""), error.param or "", message)
+
+
+def status_error(told: Mapping[str, Any], request: httpx2.Request) -> "APIStatusError":
+    """The refusal or failure that an error document tells, though it came with status 200.
+
+    Its code is a status where it is a number. Else it is a refusal where its words are those of one, or a failure.
+    """
+    from openai import APIStatusError  # noqa: PLC0415 - see above
+
+    code, message = str(told.get("code") or ""), str(told.get("message") or "")
+    status = int(code) if re.fullmatch(r"[45]\d\d", code) else 500
+    if status == 500 and read_refusal(400, code, "", message).kind is not RefusalKind.NOT_UNDERSTOOD:
+        status = 400
+    response = httpx2.Response(status, json={"error": told}, request=request)
+    return APIStatusError(message, response=response, body=told)
 
 
 _ADVICE: Mapping[int, str] = {
