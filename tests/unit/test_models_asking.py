@@ -10,6 +10,7 @@ from eunoe.schemas.decisions import Decision, Work
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Unavailable
 from eunoe.schemas.events import Line
 from eunoe.schemas.model_ports import LanguageModel, Prompt
+from eunoe.workers.models.answer_forms import StartRow, StartsForm
 from eunoe.workers.models.asking import (
     CLOSING,
     OPENING,
@@ -147,6 +148,18 @@ async def test_the_good_part_of_two_bad_answers_is_kept():
     question = CheckedQuestion(PROMPT, Guess, small, repair=lambda guess: Guess(number=guess.number % 10))
     asked = await ask_question(Guesser(57, 68), question)
     assert (asked.answer, asked.outcome) == (Guess(number=8), ItemOutcome.SALVAGED)
+
+
+async def test_of_an_answer_that_is_partly_of_the_form_the_good_part_is_kept_after_a_second_try():
+    partly = AnswerInvalid("starts.1: it is no row", partial='{"starts": [{"row": 3}, 5]}')
+    question = CheckedQuestion(PROMPT, StartsForm, lambda answer: None)
+    model = Guesser(partly, partly)
+    asked = await ask_question(model, question)
+    assert (asked.answer, asked.outcome) == (StartsForm(starts=(StartRow(row=3),)), ItemOutcome.SALVAGED)
+    assert "starts.1: it is no row" in model.prompts[1].user
+    assert (await ask_question(Guesser(partly, AnswerInvalid("cut", AnswerFault.CUT, partly.partial)), question)).answer
+    cut = AnswerInvalid("cut", AnswerFault.CUT, partly.partial)
+    assert (await ask_question(Guesser(cut, cut), question)).answer is None
 
 
 async def test_a_record_that_no_longer_passes_is_asked_again_and_replaced():

@@ -8,9 +8,16 @@ from pydantic import Field
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerInvalid
-from eunoe.workers.models.answer_forms import OperationRow, OperationsForm
+from eunoe.workers.models.answer_forms import (
+    InsightRow,
+    InsightsForm,
+    MemoriesForm,
+    OperationRow,
+    OperationsForm,
+    ReplyForm,
+)
 from eunoe.workers.models.forms import DEFAULT_MAX_CHARS, strict_schema
-from eunoe.workers.models.reading import read_answer, salvaged, without_thoughts
+from eunoe.workers.models.reading import read_answer, readable_part, salvaged, without_thoughts
 from tests.support.model_server.schema_answers import SchemaAnswers, is_strict, wrong_ids
 
 
@@ -122,6 +129,43 @@ OPERATIONS = OperationsForm(pairs=(OperationRow(n=1, op="PASS"), OperationRow(n=
 )
 def test_numbers_and_fixed_words_are_read_as_they_are_meant_and_bad_items_dropped(text: str):
     assert read_answer(text, OperationsForm) == OPERATIONS
+
+
+@pytest.mark.parametrize(
+    ("memory", "speaker", "own", "lines"),
+    [
+        ({"speaker": "Mia", "own": None, "lines": [1]}, 0, 0, (1,)),
+        ({"speaker": "none", "own": "line-3", "lines": "2, 3"}, 0, 3, (2, 3)),
+        ({"speaker": 1.0, "own": "", "lines": ["[2, 3]", "none", None, "l4"]}, 1, 0, (2, 3, 4)),
+        ({"speaker": "-2", "own": {}, "lines": "2 and 3"}, -2, 0, (2, 3)),
+    ],
+)
+def test_a_number_that_may_be_left_out_loses_no_row(
+    memory: dict[str, object], speaker: int, own: int, lines: tuple[int, ...]
+):
+    (row,) = read_answer(json.dumps({"memories": [{"text": "Mia rows.", **memory}]}), MemoriesForm).memories
+    assert (row.speaker, row.own, row.lines, row.text) == (speaker, own, lines, "Mia rows.")
+
+
+@pytest.mark.parametrize("nothing", ["none", "None.", "null", "N/A", "-", "…", " ", None])
+def test_a_text_that_says_there_is_none_is_none(nothing: str | None):
+    written = json.dumps({"pairs": [{"n": 1, "op": "FUSE", "merged": nothing}]})
+    assert read_answer(written, OperationsForm).pairs[0].merged == ""
+    assert read_answer(json.dumps({"insights": nothing}), InsightsForm).insights == ()
+    assert read_answer(json.dumps({"text": "None.", "cited": "none", "notes": nothing}), ReplyForm).text == "None."
+
+
+INSIGHT = {"kind": "New", "speaker": 1, "text": "Ann rows.", "lines": [1], "replaces": []}
+
+
+@pytest.mark.parametrize("bad", [{**INSIGHT, "kind": "Changed"}, {**INSIGHT, "text": {}}, "Ann rows."])
+def test_a_row_that_nobody_would_miss_is_a_fault_where_it_does_not_fit(bad: object):
+    with pytest.raises(AnswerInvalid, match=r"insights\.1") as caught:
+        read_answer(json.dumps({"insights": [INSIGHT, bad]}), InsightsForm)
+    assert readable_part(caught.value.partial, InsightsForm) == InsightsForm(insights=(InsightRow(**INSIGHT),))
+    with pytest.raises(AnswerInvalid, match=r"insights\.0") as caught:
+        read_answer(json.dumps({"insights": [bad]}), InsightsForm)
+    assert readable_part(caught.value.partial, InsightsForm) is None
 
 
 def test_the_whole_items_of_an_answer_that_was_cut_are_kept():

@@ -1,5 +1,6 @@
 """Memories of a session: what is kept, how it is told, and what a model's answer must be to be believed."""
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 
@@ -15,8 +16,10 @@ from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Unavailable
 from eunoe.schemas.events import Line, Provenance, SessionSegmented, Span
 from eunoe.schemas.memory import MemoriesFormed, MemoryDraft, MemoryKind
 from eunoe.schemas.model_ports import Prompt
+from eunoe.workers.models.answer_forms import MemoriesForm
 from eunoe.workers.models.asking import is_correcting
 from eunoe.workers.models.prompt_lines import FROM_MEMORY
+from eunoe.workers.models.reading import read_answer
 from eunoe.workers.summarize.model import ModelSummarizer
 from eunoe.workers.summarize.offline import OfflineSummarizer
 from eunoe.workers.summarize.prompt import NAME
@@ -401,6 +404,16 @@ async def test_a_good_answer_takes_one_call_and_cites_whole_lines():
     assert summary.made_by == Provenance(code="summarize/2", model="scripted", prompt=NAME, items=1)
     (prompt,) = model.prompts
     assert f"[4] Ben (Wed 2026-03-04): {FROM_MEMORY} You live" in prompt.user
+
+
+async def test_the_name_of_a_speaker_in_place_of_the_number_loses_no_memory():
+    class Written(Scripted):
+        async def answer(self, prompt: Prompt, form: type[BaseModel], *, urgent: bool = False):
+            self.prompts.append(prompt)
+            return read_answer(json.dumps({"memories": self.left.pop(0)}), MemoriesForm)
+
+    (draft,) = (await ask(Written([GOOD | {"speaker": "Ann", "own": "none"}]))).drafts
+    assert (draft.speaker, draft.text, draft.evidence) == ("Ann", GOOD["text"], (TALK[4],))
 
 
 SAID_UNTIL = "Ann is in Rome until 8 March 2026."

@@ -1,7 +1,8 @@
 """The fixed forms of answers: one table for all stages, whatever is asked.
 
 An endpoint compiles a schema once and keeps it. Speakers, lines and memories are numbers, which the stages check; words
-to choose from are the same in every question. Reading is lenient: ``"3"`` and ``"[3]"`` are 3, a missing text is empty.
+to choose from are the same in every question. Reading is lenient: ``"3"`` and ``"[3]"`` are 3, a missing text is empty,
+and so is one that says "none"; a number that may be left out is 0 where it is none.
 """
 
 import re
@@ -15,19 +16,54 @@ from eunoe.schemas.base import Value
 
 _KINDS = re.compile(r"state|event|preference|plan")
 _DIGITS = re.compile(r"-?\d{1,9}")
+_PLAIN_DIGITS = re.compile(r"\d{1,9}")
+_NUMBER_LIST = re.compile(r"[\d\s,;&\[\]()]+")
+_NOTHING = frozenset({"", "none", "null", "nil", "n/a", "-", "–", "…", "..."})
+"""Texts of models that have nothing to say, the "…" of an example among them."""
 
 
 def _number(value: object) -> object:
-    """The first number in a text such as ``"[3]"`` or ``"m3"``; anything else as it is."""
-    found = _DIGITS.search(value) if isinstance(value, str) else None
+    """The first number in a text such as ``"[3]"``, ``"m3"`` or ``"m-3"``; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    found = _DIGITS.match(value.strip()) or _PLAIN_DIGITS.search(value)
     return value if found is None else int(found.group())
 
 
+def _is_whole(value: object) -> bool:
+    """Whether a value is read as a whole number."""
+    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+
+
+def _number_or_0(value: object) -> object:
+    """The number; 0 for "none", for a name, and for whatever else is none."""
+    number = _number(value)
+    return number if _is_whole(number) else 0
+
+
 def _listed(value: object) -> object:
-    """A list of one for a single value, an empty one for none."""
-    if value is None or value == "":
-        return []
-    return value if isinstance(value, list | tuple) else [value]
+    """The numbers of a list, of a text such as ``"2, 3"`` or ``"[2, 3]"``, or a single one; without what is none."""
+    parts = value if isinstance(value, list | tuple) else [value]
+    numbers = [number for part in parts for number in _numbers_in(part)]
+    return [number for number in numbers if _is_whole(number)]
+
+
+def _numbers_in(value: object) -> list[object]:
+    """All numbers of a text that holds nothing else; of another the first; any other value as it is."""
+    if isinstance(value, str) and _NUMBER_LIST.fullmatch(bare := value.replace("and", ",")):
+        return [int(found) for found in _PLAIN_DIGITS.findall(bare)]
+    return [_number(value)]
+
+
+def is_nothing(text: str) -> bool:
+    """Whether a text only says that there is none."""
+    return text.strip().removesuffix(".").casefold() in _NOTHING
+
+
+def _words(value: object) -> object:
+    """A text, empty where it only says that there is none."""
+    text = _text(value)
+    return "" if isinstance(text, str) and is_nothing(text) else text
 
 
 def _text(value: object) -> object:
@@ -58,8 +94,11 @@ def _camel(value: object) -> object:
 
 
 Number = Annotated[int, BeforeValidator(_number)]
-Numbers = Annotated[tuple[Number, ...], BeforeValidator(_listed)]
-Words = Annotated[str, BeforeValidator(_text)]
+NumberOr0 = Annotated[int, BeforeValidator(_number_or_0)]
+Numbers = Annotated[tuple[int, ...], BeforeValidator(_listed)]
+Words = Annotated[str, BeforeValidator(_words)]
+Text = Annotated[str, BeforeValidator(_text)]
+"""Words that may be "None", as a reply may."""
 RelationWord = Annotated[
     Literal["Changed", "Cause", "Reason", "HinderedBy", "React", "Want", "SameTopic", "None"],
     BeforeValidator(_camel),
@@ -94,11 +133,11 @@ class StartsForm(Value):
 class MemoryRow(Value):
     """A sentence to remember."""
 
-    speaker: Number = Field(default=0, description="The number of the participant who told it.")
+    speaker: NumberOr0 = Field(default=0, description="The number of the participant who told it.")
     kind: MemoryKindWord = Field(default="", description="The kind of what it tells.")
     text: Words
     until: Words = Field(default="", description="The last day on which it holds, where the lines name one.")
-    own: Number = Field(default=0, description="The number of a line that this participant said.")
+    own: NumberOr0 = Field(default=0, description="The number of a line that this participant said.")
     lines: Numbers = Field(default=(), description="The numbers of all lines that it rests on.")
 
 
@@ -160,7 +199,7 @@ class InsightRow(Value):
     """An insight about one speaker."""
 
     kind: KindWord
-    speaker: Number = Field(default=0, description="The number of the speaker that it is about.")
+    speaker: NumberOr0 = Field(default=0, description="The number of the speaker that it is about.")
     text: Words
     lines: Numbers = Field(default=(), description="The numbers of the lines that it rests on.")
     replaces: Numbers = Field(default=(), description="The numbers of the memories that it stands for.")
@@ -184,14 +223,14 @@ class ReplyForm(Value):
 
     notes: tuple[NoteRow, ...] = ()
     cited: Numbers = ()
-    text: Words = ""
+    text: Text = ""
 
 
 class VerdictForm(Value):
     """The verdict of a judge of evaluations, after its reasons."""
 
-    why: Words = ""
-    verdict: Words
+    why: Text = ""
+    verdict: Text
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from eunoe.schemas.errors import AnswerFault, AnswerInvalid
 from eunoe.schemas.events import Line
 from eunoe.schemas.model_ports import LanguageModel, Prompt
 from eunoe.workers.models.metering import ItemCounts, ItemOutcome, stage_of
+from eunoe.workers.models.reading import readable_part
 from eunoe.workers.models.recording import CORRECTED, RecordedModel
 from eunoe.workers.models.time_budget import decision_time
 from eunoe.workers.text.invisible import without_invisible
@@ -169,12 +170,20 @@ async def _ask_once(model: LanguageModel, question: CheckedQuestion[AnswerT], pr
     try:
         answer = await model.answer(prompt, question.form, urgent=question.urgent)
     except AnswerInvalid as error:
-        return _Attempt(None, str(error) or "the answer was not of the form", error.fault)
+        part = readable_part(error.partial, question.form) if error.fault is AnswerFault.UNREADABLE else None
+        repaired = None if part is None else _good_part(question, part)
+        return _Attempt(None, str(error) or "the answer was not of the form", error.fault, repaired)
     fault = question.check(answer)
     if fault is None:
         return _Attempt(answer)
-    repaired = None if question.repair is None else question.repair(answer)
-    return _Attempt(None, fault, AnswerFault.UNREADABLE, repaired)
+    return _Attempt(None, fault, AnswerFault.UNREADABLE, _good_part(question, answer))
+
+
+def _good_part(question: CheckedQuestion[AnswerT], answer: AnswerT) -> AnswerT | None:
+    """The answer where it passes its check, else its good part; `None` where nothing of it is of use."""
+    if question.check(answer) is None:
+        return answer
+    return None if question.repair is None else question.repair(answer)
 
 
 # ---- what the model behind a port allows

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
 from eunoe.workers.models import answer_forms
-from eunoe.workers.models.answer_forms import spec_of
+from eunoe.workers.models.answer_forms import is_nothing, spec_of
 
 FormT = TypeVar("FormT", bound=Value)
 
@@ -26,19 +26,30 @@ _DECODER = json.JSONDecoder(strict=False)
 def read_answer(text: str, form: type[FormT]) -> FormT:
     """Read an answer's text: the first JSON object in it that fits the form.
 
-    Thoughts, fences, prose and unknown fields are dropped; so are items of a list that do not fit. Raises
+    Thoughts, fences, prose and unknown fields are dropped; so are numbered items that do not fit, which their callers
+    miss, and notes. Other items are missed by nobody: one that does not fit is a fault of the answer. Raises
     `AnswerInvalid`, which names the fault and the field and never quotes the answer.
     """
     first: ValidationError | None = None
     for found in _objects(without_thoughts(text)):
         try:
-            return _fitted(found, form)
+            return _fitted(found, form, dropping=False)
         except ValidationError as error:
             first = first or error
         except ValueError:
             continue
     message = "the answer is not valid JSON" if first is None else name_faults(first)
     raise AnswerInvalid(message, AnswerFault.UNREADABLE, text)
+
+
+def readable_part(text: str, form: type[FormT]) -> FormT | None:
+    """The first answer in a text that fits the form without the items that do not; `None` without any good item."""
+    listed = _item_list(form)
+    for found in _objects(without_thoughts(text)) if listed is not None else ():
+        with suppress(ValueError):
+            part = _fitted(found, form, dropping=True)
+            return part if listed is not None and getattr(part, listed[0]) else None
+    return None
 
 
 def bare_json(text: str) -> str:
@@ -103,8 +114,11 @@ def _inner(found: object) -> Iterator[Any]:
         yield from (part for part in found.values() if isinstance(part, dict))
 
 
-def _fitted(found: object, form: type[FormT]) -> FormT:
-    """The form with the fields of ``found``; raises ``ValueError`` where it has none of the form's."""
+def _fitted(found: object, form: type[FormT], *, dropping: bool) -> FormT:
+    """The form with the fields of ``found``; raises ``ValueError`` where it has none of the form's.
+
+    ``dropping``: without any item that does not fit, also where nobody would miss it.
+    """
     if spec_of(form) is None:
         with suppress(ValidationError):
             return form.model_validate(found)
@@ -115,29 +129,34 @@ def _fitted(found: object, form: type[FormT]) -> FormT:
         found = {listed[0]: found}
     if not isinstance(found, dict) or not found.keys() & form.model_fields.keys():
         raise ValueError("none of the form's fields")
-    return form.model_validate(_pruned(found, form))
+    return form.model_validate(_pruned(found, form, dropping=dropping))
 
 
-def _pruned(found: Mapping[str, Any], form: type[Value]) -> dict[str, Any]:
+def _pruned(found: Mapping[str, Any], form: type[Value], *, dropping: bool = True) -> dict[str, Any]:
     """The known fields; of a list of items of a fixed form those that fit."""
     whole = spec_of(form) is None and form.__module__ != answer_forms.__name__
     kept = {name: found[name] for name in form.model_fields if name in found}
     for name, value in kept.items():
         item = _item_of(form.model_fields[name].annotation)
         if item is not None:
-            kept[name] = _items(value, item, whole=whole)
+            missed = dropping or "n" in item.model_fields or len(form.model_fields) > 1
+            kept[name] = _items(value, item, whole=whole, dropping=missed)
     return kept
 
 
-def _items(value: object, item: type[Value], *, whole: bool) -> object:
+def _items(value: object, item: type[Value], *, whole: bool, dropping: bool) -> object:
     if isinstance(value, dict):  # {"1": {…}, "2": {…}}, or a single item
         value = [value] if value.keys() & item.model_fields.keys() else _numbered(value)
-    if value is None:
+    if value is None or (isinstance(value, str) and is_nothing(value)):
         return []
     if not isinstance(value, list):
         return value
     made = [_made(part, item) for part in value]
-    return value if whole and None in made else [one for one in made if one is not None]
+    if whole and None in made:
+        return value
+    if not dropping:
+        return [part if one is None else one for part, one in zip(value, made, strict=True)]
+    return [one for one in made if one is not None]
 
 
 def _numbered(found: Mapping[str, Any]) -> list[Any]:
