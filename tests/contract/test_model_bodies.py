@@ -146,6 +146,15 @@ async def test_the_end_of_an_answer_is_told_in_many_words(reason: str, fault: An
         assert caught.value.fault is fault
 
 
+async def test_white_space_behind_a_whole_answer_does_not_cut_it():
+    async with answering(completion('{"question": "Who?"}' + "\n" * 400, "length")) as (asked, model):
+        assert (await model.answer(WHO, QuestionForm)).question == "Who?"
+        assert len(asked) == 1
+    async with answering(completion('{"question": "Who' + "\n" * 400, "length")) as (_, model):
+        with pytest.raises(AnswerInvalid, match="cut off"):
+            await model.answer(WHO, QuestionForm)
+
+
 async def test_a_filtered_answer_may_have_no_message():
     async with answering(Body({"choices": [{"index": 0, "finish_reason": "content_filter"}]})) as (asked, model):
         with pytest.raises(AnswerInvalid) as caught:

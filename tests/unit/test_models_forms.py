@@ -9,6 +9,8 @@ from pydantic import Field
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerInvalid
 from eunoe.workers.models.answer_forms import (
+    FORMS,
+    FormSpec,
     InsightRow,
     InsightsForm,
     MemoriesForm,
@@ -153,6 +155,29 @@ def test_a_text_that_says_there_is_none_is_none(nothing: str | None):
     assert read_answer(written, OperationsForm).pairs[0].merged == ""
     assert read_answer(json.dumps({"insights": nothing}), InsightsForm).insights == ()
     assert read_answer(json.dumps({"text": "None.", "cited": "none", "notes": nothing}), ReplyForm).text == "None."
+
+
+@pytest.mark.parametrize("spec", FORMS, ids=lambda spec: spec.name)
+def test_the_example_of_a_prompt_is_no_answer_where_one_follows(spec: FormSpec):
+    real = spec.example.replace("…", "it is so")
+    assert read_answer(f"The form: {spec.example}\nMy answer:\n{real}", spec.form) == read_answer(real, spec.form)
+    assert read_answer(f"```\n{real}\n```\nas in {spec.example}", spec.form) == read_answer(real, spec.form)
+    assert read_answer(spec.example, spec.form), "an answer may be like the example"
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        '{"notes": [{"text": "A "no" it was", "cited": [1]}, {"text": "Ann moved", "cited": [2]}, {"text": "So"}]}',
+        '{"notes": [{"text": "Ann moved", "cited": [2]}, {"text": "She',
+    ],
+)
+def test_a_note_of_a_damaged_reply_is_no_reply(damaged: str):
+    with pytest.raises(AnswerInvalid, match="not valid JSON"):
+        read_answer(damaged, ReplyForm)
+    whole = '{"cited": [2], "text": "She moved."}'
+    assert read_answer(whole, ReplyForm).text == "She moved."
+    assert read_answer("The example has " + '"notes": ' + whole, ReplyForm).text == "She moved."
 
 
 INSIGHT = {"kind": "New", "speaker": 1, "text": "Ann rows.", "lines": [1], "replaces": []}

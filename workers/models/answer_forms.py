@@ -18,7 +18,8 @@ _KINDS = re.compile(r"state|event|preference|plan")
 _DIGITS = re.compile(r"-?\d{1,9}")
 _PLAIN_DIGITS = re.compile(r"\d{1,9}")
 _NUMBER_LIST = re.compile(r"[\d\s,;&\[\]()]+")
-_NOTHING = frozenset({"", "none", "null", "nil", "n/a", "-", "–", "…", "..."})
+_LEFT_OUT = ("…", "...")
+_NOTHING = frozenset({"", "none", "null", "nil", "n/a", "-", "–", *_LEFT_OUT})
 """Texts of models that have nothing to say, the "…" of an example among them."""
 
 
@@ -73,6 +74,11 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, int | float) else value
 
 
+def _said(value: object) -> object:
+    """A text, empty where it is the "…" of an example."""
+    return "" if value in _LEFT_OUT else _text(value)
+
+
 def _word(value: object) -> object:
     return "None" if value is None else value
 
@@ -97,7 +103,7 @@ Number = Annotated[int, BeforeValidator(_number)]
 NumberOr0 = Annotated[int, BeforeValidator(_number_or_0)]
 Numbers = Annotated[tuple[int, ...], BeforeValidator(_listed)]
 Words = Annotated[str, BeforeValidator(_words)]
-Text = Annotated[str, BeforeValidator(_text)]
+Text = Annotated[str, BeforeValidator(_said)]
 """Words that may be "None", as a reply may."""
 RelationWord = Annotated[
     Literal["Changed", "Cause", "Reason", "HinderedBy", "React", "Want", "SameTopic", "None"],

@@ -20,7 +20,7 @@ from eunoe.workers.models.endpoint import Endpoint, code_of, refusal_of
 from eunoe.workers.models.limit import InFlightLimit
 from eunoe.workers.models.metering import ItemCounts, Prices, StageCalls, Usage, stage_of
 from eunoe.workers.models.profile_keeper import ProfileKeeper
-from eunoe.workers.models.reading import read_answer, without_thoughts
+from eunoe.workers.models.reading import is_whole, read_answer, without_thoughts
 from eunoe.workers.models.refusals import RefusalKind, RefusalReading
 from eunoe.workers.models.retrying import RetryEnvironment, Retrying, RetryPolicy
 from eunoe.workers.text.tokens import count_tokens
@@ -197,7 +197,7 @@ class OpenAIModel:
         for _ in range(_MAX_TRIES):
             completion = await self._understandable(prompt, form, urgent, thoughts)
             await self._count(prompt, completion)
-            if completion.finish_reason != "length":
+            if completion.finish_reason != "length" or is_whole(answer_text(completion)):
                 if thoughts:
                     await self._profile.learn(thinking_tokens=thoughts)
                 return completion

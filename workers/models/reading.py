@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import ValidationError
@@ -24,22 +25,65 @@ _DECODER = json.JSONDecoder(strict=False)
 
 
 def read_answer(text: str, form: type[FormT]) -> FormT:
-    """Read an answer's text: the first JSON object in it that fits the form.
+    """Read an answer's text: the first JSON object in it that fits the form and is not the prompt's example.
 
     Thoughts, fences, prose and unknown fields are dropped; so are numbered items that do not fit, which their callers
     miss, and notes. Other items are missed by nobody: one that does not fit is a fault of the answer. Raises
     `AnswerInvalid`, which names the fault and the field and never quotes the answer.
     """
     first: ValidationError | None = None
-    for found in _objects(without_thoughts(text)):
+    repeated: FormT | None = None
+    for before, found in _placed_objects(without_thoughts(text)):
+        if _is_item(found, form, before):
+            continue
         try:
-            return _fitted(found, form, dropping=False)
+            answer = _fitted(found, form, dropping=False)
         except ValidationError as error:
             first = first or error
         except ValueError:
             continue
+        else:
+            if found != _example(form):
+                return answer
+            repeated = repeated or answer
+    if repeated is not None:
+        return repeated
     message = "the answer is not valid JSON" if first is None else name_faults(first)
     raise AnswerInvalid(message, AnswerFault.UNREADABLE, text)
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text ends with a whole JSON object. A grammar allows white space after it, as much as tokens may be."""
+    bare = without_thoughts(text)
+    if (opening := _OPENING.search(bare)) is None:
+        return False
+    try:
+        _, end = _DECODER.raw_decode(bare, opening.start())
+    except (ValueError, RecursionError):
+        return False
+    return not bare[end:].strip()
+
+
+@lru_cache(maxsize=64)
+def _example(form: type[Value]) -> object:
+    """The example of a fixed form in the prompts; `None` for another form."""
+    spec = spec_of(form)
+    return None if spec is None else json.loads(spec.example)
+
+
+def _is_item(found: object, form: type[Value], before: str) -> bool:
+    """Whether an object is an item of an answer that is damaged, and only looks like an answer: a reply's note.
+
+    ``before``: the text before it that is part of no whole object; the name of the list that it stands in is there.
+    """
+    return isinstance(found, dict) and any(
+        item is not None
+        and name not in found
+        and found.keys() <= item.model_fields.keys()
+        and before.rpartition(f'"{name}"')[2].lstrip(" :\n\t").startswith("[")
+        for name, field in form.model_fields.items()
+        for item in (_item_of(field.annotation),)
+    )
 
 
 def readable_part(text: str, form: type[FormT]) -> FormT | None:
@@ -81,20 +125,30 @@ def without_thoughts(text: str) -> str:
 
 
 def _objects(text: str) -> Iterator[Any]:
-    """The balanced JSON objects and lists in a text: the outermost first, then those in what is not whole."""
-    at = tried = 0
+    """The objects of `_placed_objects` alone."""
+    return (found for _, found in _placed_objects(text))
+
+
+def _placed_objects(text: str) -> Iterator[tuple[str, Any]]:
+    """The balanced JSON objects and lists in a text: the outermost first, then those in what is not whole.
+
+    Each comes with the text before it, from the first object on that is not whole.
+    """
+    at = tried = last = 0
+    broken = False
     while tried < _MAX_OBJECTS and (opening := _OPENING.search(text, at)) is not None:
         tried += 1
         try:
             found, end = _DECODER.raw_decode(text, opening.start())
         except (ValueError, RecursionError):
-            at = opening.end()
+            at, broken = opening.end(), True
             continue
-        at = end
+        before = text[last : opening.start()]
+        at, last = end, last if broken else end
         if not _encodable(text[opening.start() : end], found):
             continue
-        yield found
-        yield from _inner(found)
+        yield before, found
+        yield from ((before, part) for part in _inner(found))
 
 
 def _encodable(written: str, found: object) -> bool:
