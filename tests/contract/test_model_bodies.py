@@ -1,17 +1,21 @@
 """Answers of endpoints, gateways and proxies as they come over HTTP, byte for byte."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from aiohttp import web
 
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Refused, Unavailable
 from eunoe.schemas.model_ports import Prompt
-from eunoe.workers.models.answer_forms import QuestionForm, answer_like
+from eunoe.workers.models.answer_forms import QuestionForm, SummariesForm, SummaryRow, answer_like
+from eunoe.workers.models.dialect import Formatting
 from eunoe.workers.models.endpoint import Endpoint
+from eunoe.workers.models.items import ItemQuestion, ask_items
 from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
 from eunoe.workers.models.profile import Profile
 from eunoe.workers.models.retrying import RetryEnvironment, RetryPolicy
@@ -38,13 +42,16 @@ def completion(content: object = '{"question": "Who?"}', finish_reason: str = "s
 
 
 @asynccontextmanager
-async def answering(*bodies: Body) -> AsyncIterator[tuple[list[object], OpenAIModel]]:
+async def answering(
+    *bodies: Body | Callable[[dict[str, Any]], Body],
+) -> AsyncIterator[tuple[list[object], OpenAIModel]]:
     """A model whose endpoint gives these answers, the last one again and again; what it was asked is listed."""
     asked: list[object] = []
 
     async def answer(request: web.Request) -> web.Response:
-        asked.append(await request.json())
-        return bodies[min(len(asked), len(bodies)) - 1].response()
+        asked.append(body := await request.json())
+        given = bodies[min(len(asked), len(bodies)) - 1]
+        return (given if isinstance(given, Body) else given(body)).response()
 
     app = web.Application()
     app.router.add_post("/v1/chat/completions", answer)
@@ -168,3 +175,81 @@ async def test_half_of_an_emoji_in_an_answer_costs_this_sign_alone():
     async with answering(Body(half)) as (asked, model):
         assert (await model.answer(WHO, QuestionForm)).question == "Who ??"
         assert len(asked) == 1
+
+
+# ---- one question fails, others are answered
+
+FAILED = Body({"error": {"message": "Internal server error", "type": "server_error", "code": 500}}, 500)
+NODES: ItemQuestion[str, SummaryRow] = ItemQuestion(
+    form=SummariesForm,
+    prompt=lambda nodes: Prompt(
+        name="tree/9",
+        system=answer_like(SummariesForm),
+        user="\n".join(f"[{n}] {node}" for n, node in enumerate(nodes, 1)),
+        max_tokens=500,
+    ),
+    fault=lambda row, node: None,
+)
+
+
+def failing_at(text: str, failed: Body, *, when: Callable[[], bool] = lambda: True) -> Callable[[dict[str, Any]], Body]:
+    """Answers each question but those with the text, which fail; and a short question without nodes."""
+
+    def answer(asked: dict[str, Any]) -> Body:
+        told = asked["messages"][-1]["content"]
+        if text in told and when():
+            return failed
+        rows = [{"n": n, "text": row} for n, row in enumerate(re.findall(r"^\[\d+\] (.*)$", told, re.MULTILINE), 1)]
+        return completion(json.dumps({"nodes": rows}))
+
+    return answer
+
+
+async def decided(model: OpenAIModel, nodes: Sequence[str]) -> tuple[Sequence[str | None], int]:
+    """The rows of the nodes, and how often the stage waited for the endpoint."""
+    for waits in range(10):
+        with suppress(Unavailable):
+            rows = (await ask_items(model, NODES, [nodes])).rows
+            return [None if row is None else row.text for row in rows], waits
+    raise AssertionError("it waits without end")
+
+
+@pytest.mark.parametrize("failed", [FAILED, Body({"choices": []}), completion("", "error")])
+async def test_a_question_at_which_an_endpoint_always_fails_stops_no_stage(failed: Body):
+    nodes = [f"node {n} was told" for n in range(8)]
+    async with answering(failing_at("node 5", failed)) as (asked, model):
+        rows, waits = await decided(model, nodes)
+        assert rows == [*nodes[:5], None, *nodes[6:]]
+        assert waits == 2, "a failure that may pass is waited for"
+        before = len(asked)
+        assert await decided(model, nodes) == (rows, 0)
+        assert len(asked) - before <= 7, "what is known to fail is tried once"
+
+
+async def test_an_endpoint_that_fails_at_every_schema_is_asked_without():
+    def answer(asked: dict[str, Any]) -> Body:
+        return FAILED if asked.get("response_format", {}).get("type") == "json_schema" else completion()
+
+    async with answering(answer) as (_, model):
+        for _ in range(2):
+            with pytest.raises(Unavailable):
+                await model.answer(WHO, QuestionForm)
+        assert (await model.answer(WHO, QuestionForm)).question == "Who?"
+        assert model.profile.now.dialect.formatting is Formatting.TEXT
+        assert (await model.answer(WHO, QuestionForm)).question == "Who?"
+
+
+async def test_an_endpoint_that_fails_at_all_questions_is_waited_for():
+    left = [True] * 20
+    fails = failing_at("", FAILED, when=lambda: bool(left and left.pop()))
+    async with answering(fails) as (_, model):
+        rows, waits = await decided(model, ["one", "two"])
+        assert rows == ["one", "two"]
+        assert waits >= 3
+
+
+async def test_a_question_that_fails_now_and_then_is_answered():
+    left = [True] * 3
+    fails = failing_at("node", FAILED, when=lambda: bool(left and left.pop()))
+    async with answering(fails) as (_, model):
+        assert await decided(model, ["node 1"]) == (["node 1"], 1)

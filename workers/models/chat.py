@@ -76,7 +76,7 @@ class ChatRequests:
         late_s = perf_counter() - started - allowed_s
         if late_s > PAUSED_S:
             raise Transient(f"this process stood still for {late_s:.0f} s while {endpoint.server} was asked")
-        if self._answered_at > started or await self._is_there(body):
+        if self._answered_at > started or await self.answers_others(body):
             raise AnswerInvalid(f"the answer did not come in {allowed_s:g} s", AnswerFault.SLOW)
         raise Unavailable(
             f"{endpoint.server} did not answer in {allowed_s:g} s, nor did it answer a short question", endpoint.server
@@ -108,11 +108,12 @@ class ChatRequests:
         except ErrorInBody as told:
             raise status_error(told.error, response.request) from None
         if completion is None:
-            raise Transient(f"{self._endpoint.server} answered with no chat completion: is the address right?")
+            message = f"{self._endpoint.server} answered with no chat completion: is the address right?"
+            raise Transient(message, may_be_of_request=True)
         return completion
 
-    async def _is_there(self, body: Mapping[str, Any]) -> bool:
-        """Whether the endpoint answers a short question: then the other one was slow."""
+    async def answers_others(self, body: Mapping[str, Any]) -> bool:
+        """Whether the endpoint answers a short question: then it is the request ``body`` that is slow or fails."""
         from openai import APIStatusError  # noqa: PLC0415 - see eunoe.workers.models.endpoint
 
         length_field = next(name for name in _LENGTH_FIELDS if name in body)

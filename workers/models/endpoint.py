@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
 
 OPENAI_URL = "https://api.openai.com/v1"
+_FAILED = 500
 _PAGE = re.compile(r"\A\s*<(?:!doctype|html|head|body)\b", re.IGNORECASE)
 """The beginning of a web page."""
 
@@ -121,7 +122,8 @@ def _status_fault(error: "APIStatusError", where: str, now: float) -> Exception:
     said = f"{where} said {status}{f' ({code})' if code else ''}"
     kind = refusal_of(error).kind
     if is_passing(status) and kind is not RefusalKind.TOO_LARGE:
-        return Transient(said, retry_after_of(error.response.headers, now))
+        # 502 to 504 are those of a proxy or of a server that is busy
+        return Transient(said, retry_after_of(error.response.headers, now), may_be_of_request=status == _FAILED)
     if kind is RefusalKind.TOO_LARGE:
         return AnswerInvalid("the question is longer than the model takes", AnswerFault.TOO_LARGE)
     if kind is RefusalKind.CONTENT:
@@ -146,8 +148,8 @@ def status_error(told: Mapping[str, Any], request: httpx2.Request) -> "APIStatus
     from openai import APIStatusError  # noqa: PLC0415 - see above
 
     code, message = str(told.get("code") or ""), str(told.get("message") or "")
-    status = int(code) if re.fullmatch(r"[45]\d\d", code) else 500
-    if status == 500 and read_refusal(400, code, "", message).kind is not RefusalKind.NOT_UNDERSTOOD:
+    status = int(code) if re.fullmatch(r"[45]\d\d", code) else _FAILED
+    if status == _FAILED and read_refusal(400, code, "", message).kind is not RefusalKind.NOT_UNDERSTOOD:
         status = 400
     response = httpx2.Response(status, json={"error": told}, request=request)
     return APIStatusError(message, response=response, body=told)

@@ -1,11 +1,11 @@
 """A language model behind an OpenAI-compatible endpoint."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
@@ -17,12 +17,14 @@ from eunoe.workers.models.chat import ChatRequests
 from eunoe.workers.models.completion import Completion, answer_text, content_of
 from eunoe.workers.models.dialect import Dialect, Sampling, dialects_after, request_body
 from eunoe.workers.models.endpoint import Endpoint, code_of, refusal_of
+from eunoe.workers.models.failing import FailingQuestions
 from eunoe.workers.models.limit import InFlightLimit
 from eunoe.workers.models.metering import ItemCounts, Prices, StageCalls, Usage, stage_of
 from eunoe.workers.models.profile_keeper import ProfileKeeper
 from eunoe.workers.models.reading import is_whole, read_answer, without_thoughts
+from eunoe.workers.models.recording import request_hash
 from eunoe.workers.models.refusals import RefusalKind, RefusalReading
-from eunoe.workers.models.retrying import RetryEnvironment, Retrying, RetryPolicy
+from eunoe.workers.models.retrying import RequestFailing, RetryEnvironment, Retrying, RetryPolicy, Transient
 from eunoe.workers.text.tokens import count_tokens
 
 if TYPE_CHECKING:
@@ -101,6 +103,7 @@ class OpenAIModel:
         self._retrying = Retrying(settings.retry, settings.environment, settings.endpoint.server)
         self._understood: set[str] = set()
         """Names of the forms that the endpoint has answered: a later refusal of one concerns the prompt."""
+        self._failing = FailingQuestions()
         self._requests = ChatRequests(
             settings.endpoint, self._shared.client, self._shared.limit, settings.environment.clock
         )
@@ -224,7 +227,11 @@ class OpenAIModel:
                 raise AnswerInvalid("the question is longer than the model takes", AnswerFault.TOO_LARGE)
             body = request_body(prompt, form, dialect, self._settings.sampling, bound)
             try:
-                completion = await self._retrying.run(partial(self._requests.send, body, urgent=urgent), self._on_retry)
+                completion = await self._sent(request_hash(self.name, prompt, form), body, urgent)
+            except _FailsAlone:
+                dialect = self._simpler(form, dialect, tried)
+                tried.add(dialect)
+                continue
             except APIStatusError as error:
                 await self._learn_limits(prompt, thoughts, bound, refusal_of(error))
                 if refusal_of(error).kind is not RefusalKind.TOO_LARGE:
@@ -238,6 +245,32 @@ class OpenAIModel:
             self._understood.add(form_name(form))
             return completion
         raise AnswerInvalid("the endpoint refused the request in every form", AnswerFault.UNSUPPORTED)
+
+    async def _sent(self, question: str, body: Mapping[str, Any], urgent: bool) -> Completion:
+        """The completion of a request, after retries; raises `_FailsAlone` where it fails at this question alone."""
+        send = partial(self._requests.send, body, urgent=urgent)
+        try:
+            completion = await (send() if question in self._failing else self._retrying.run(send, self._on_retry))
+        except RequestFailing as fault:
+            if not self._failing.failed(question, answers_others=await self._requests.answers_others(body)):
+                raise
+            log.warning("a question is decided without it, and others are answered: %s", fault)
+            raise _FailsAlone from None
+        except Transient:
+            raise _FailsAlone from None
+        self._failing.answered(question)
+        return completion
+
+    def _simpler(self, form: type[Value], dialect: Dialect, tried: Collection[Dialect]) -> Dialect:
+        """A simpler way to ask for a form that was never answered: some servers fail at a schema that they do not take.
+
+        Raises `AnswerInvalid` where there is none.
+        """
+        ways = () if form_name(form) in self._understood else dialects_after(dialect, frozenset())
+        for other in ways:
+            if other not in tried:
+                return other
+        raise AnswerInvalid("the endpoint fails at this question, and answers others", AnswerFault.REFUSED) from None
 
     async def _keep_dialect(self, dialect: Dialect) -> None:
         """Keep a dialect that has helped."""
@@ -303,6 +336,10 @@ class OpenAIModel:
         self.usage.prompt_tokens += asked
         self.usage.completion_tokens += answered
         self.stages.read(stage_of(prompt.name), asked, answered)
+
+
+class _FailsAlone(Exception):
+    """The endpoint fails at this request, and answers others."""
 
 
 _FRAME_TOKENS = 32

@@ -54,10 +54,16 @@ class RetryEnvironment:
 class Transient(Exception):
     """A failure that a retry may overcome; it never leaves this package, but becomes `Unavailable`."""
 
-    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+    def __init__(self, message: str, retry_after_s: float | None = None, *, may_be_of_request: bool = False) -> None:
         super().__init__(message)
         self.message = message
         self.retry_after_s = retry_after_s
+        self.may_be_of_request = may_be_of_request
+        """Whether the server was there and failed, so that this request alone may be the cause."""
+
+
+class RequestFailing(Unavailable):
+    """The server was there and failed at a request, at the last of all attempts, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,7 @@ class Retrying:
                 pause = self.policy.pause(number, fault.retry_after_s, self.environment.chance())
                 if pause is None:
                     message = f"{fault.message} (attempt {number} of {self.policy.attempts})"
-                    raise Unavailable(message, self.server) from None
+                    raise (RequestFailing if fault.may_be_of_request else Unavailable)(message, self.server) from None
                 if number == 1:
                     _say(self.server, fault.message)
             number += 1
