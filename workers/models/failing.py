@@ -24,6 +24,11 @@ class FailingQuestions:
     def __contains__(self, question: str) -> bool:
         return question in self._found
 
+    @property
+    def any_known(self) -> bool:
+        """Whether a question was found to be at fault."""
+        return bool(self._found)
+
     def failed(self, question: str, *, answers_others: bool) -> bool:
         """Note a round of retries that failed, and return whether the question is at fault.
 
