@@ -1,5 +1,5 @@
 """`python -m eunoe.deploy.cli`."""
 
-from eunoe.deploy.cli.main import main
+from eunoe.deploy.cli.entry import main
 
 main()

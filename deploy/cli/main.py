@@ -12,6 +12,7 @@ from typing import Final
 import typer
 
 from eunoe.deploy.cli.arguments import check_words, checked
+from eunoe.deploy.cli.entry import end_on_interrupt, raise_on_interrupt
 from eunoe.deploy.cli.output import errors
 from eunoe.deploy.event_loop import collect_seldom
 from eunoe.deploy.exits import Exit, code_of
@@ -114,7 +115,9 @@ def main() -> None:
 def _run_called() -> None:
     if "_EUNOE_COMPLETE" not in os.environ:
         check_words(sys.argv[1:])
-    code = build_app(_called(os.environ, sys.argv[1:]))(prog_name="eunoe", standalone_mode=False)
+    app = build_app(_called(os.environ, sys.argv[1:]))
+    raise_on_interrupt()
+    code = app(prog_name="eunoe", standalone_mode=False)
     if isinstance(code, int) and code:
         raise SystemExit(code)
 
@@ -196,6 +199,7 @@ def _leave(code: int) -> None:
     """End the process, even if a library's non-daemon thread keeps running."""
     sys.stdout.flush()
     sys.stderr.flush()
+    end_on_interrupt()
     main_thread = threading.main_thread()
     if any(not thread.daemon and thread is not main_thread for thread in threading.enumerate()):
         os._exit(code)

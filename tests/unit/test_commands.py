@@ -2,12 +2,14 @@
 
 import inspect
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 from typer.main import get_group
 
+from eunoe.deploy.cli.entry import end_on_interrupt, raise_on_interrupt
 from eunoe.deploy.cli.main import COMMANDS, _run, build_app
 from eunoe.deploy.exits import Exit
 from eunoe.schemas.errors import Refused, Unavailable
@@ -96,3 +98,42 @@ def test_a_command_computes_on_one_thread_unless_told_otherwise(given: dict[str,
         [sys.executable, "-c", script], env=variables, capture_output=True, text=True, timeout=60, check=True
     )
     assert ran.stdout.strip() == used
+
+
+INTERRUPTED_AT = """
+import os, signal, sys
+from importlib.metadata import entry_points
+
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["eunoe", "show", "ann"]
+(command,) = entry_points(group="console_scripts", name="eunoe")
+command.load()()
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "eunoe.schemas.errors", "eunoe.deploy.cli.show"])
+def test_ctrl_c_while_a_command_is_imported_ends_it_without_a_traceback(module: str):
+    script = INTERRUPTED_AT.format(module=module)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stderr) == (Exit.INTERRUPTED, "")
+
+
+def test_ctrl_c_raises_again_when_a_command_begins_and_ends_the_process_at_its_end():
+    found: list[object] = []
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        for change in (end_on_interrupt, raise_on_interrupt):
+            change()
+            found.append(signal.getsignal(signal.SIGINT))
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        end_on_interrupt()
+        found.append(signal.getsignal(signal.SIGINT))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert found[0] is not signal.default_int_handler
+    assert found[1:] == [signal.default_int_handler, signal.SIG_IGN]
