@@ -2,6 +2,8 @@
 
 import os
 import signal
+import sys
+from io import TextIOWrapper
 from typing import Final
 
 _INTERRUPTED: Final = 130
@@ -11,9 +13,22 @@ _INTERRUPTED: Final = 130
 def main() -> None:
     """Run the command of ``sys.argv`` and end the process; Ctrl-C never prints a traceback."""
     end_on_interrupt()
+    open_streams()
     from eunoe.deploy.cli.main import main as run  # noqa: PLC0415 - takes half a second
 
     run()
+
+
+def open_streams() -> None:
+    """Give a process that was started without one of the standard streams an empty one.
+
+    A character that an output's encoding does not have is written as a question mark; JSON is always UTF-8.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - before pathlib is there
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def end_on_interrupt() -> None:

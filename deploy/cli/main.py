@@ -1,5 +1,6 @@
 """The `eunoe` command: its subcommands, and the exit codes of their errors."""
 
+import errno
 import logging
 import os
 import sys
@@ -180,11 +181,20 @@ def _said(fault: Exception) -> tuple[str | None, int]:
             return f"the installation is incomplete: {fault}; install eunoe again", Exit.INCOMPLETE
         case OSError() if fault.filename is not None:
             return f"{fault.filename}: {fault.strerror}", Exit.USAGE
+        case OSError() if fault.errno in _FULL:
+            return (
+                f"cannot write: {fault.strerror} (see standard output, the data and the temporary directory)",
+                Exit.FAILED,
+            )
         case typer.Abort():
             return "not confirmed; nothing was done", Exit.FAILED
         case _ if isinstance(fault, USAGE_ERROR):
             return _usage(fault), Exit.USAGE
     return None, Exit.SOFTWARE
+
+
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""Faults of a disk at a write, whose error names no file."""
 
 
 def _usage(fault: Exception) -> str:
@@ -197,8 +207,11 @@ def _usage(fault: Exception) -> str:
 
 def _leave(code: int) -> None:
     """End the process, even if a library's non-daemon thread keeps running."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError as fault:
+        os._exit(code or _report(fault))  # without another flush, which would fail again
     end_on_interrupt()
     main_thread = threading.main_thread()
     if any(not thread.daemon and thread is not main_thread for thread in threading.enumerate()):

@@ -1,0 +1,58 @@
+"""What a command says where its output takes nothing, or not every character."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eunoe.deploy.exits import Exit
+
+SAYS = """
+from eunoe.deploy.cli.entry import open_streams
+open_streams()
+from eunoe.deploy.cli.main import run_to_exit
+from eunoe.deploy.cli.output import console, note, print_json
+"""
+
+
+def run(script: str, redirected: str = "", **more: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        ["bash", "-c", f'"$0" -c "$1" {redirected}', sys.executable, SAYS + script],
+        env={**os.environ, **more},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("locale", [{"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0"}, {"PYTHONIOENCODING": "latin-1"}])
+def test_a_character_that_the_terminal_does_not_have_is_a_question_mark(locale: dict[str, str]):
+    ran = run("run_to_exit(lambda: console.print('snow \\u2603 over Lyon'))", PYTHONUTF8="0", **locale)
+    assert (ran.returncode, ran.stdout.decode("ascii")) == (Exit.OK, "snow ? over Lyon\n"), ran.stderr.decode()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("command", ["print_json({})", "print('memory')"])
+def test_a_full_disk_is_told_in_one_line(command: str):
+    ran = run(f"run_to_exit(lambda: {command})", "> /dev/full")
+    assert (
+        ran.stderr.decode()
+        == "eunoe: cannot write: No space left on device (see standard output, the data and the temporary directory)\n"
+    )
+    assert ran.returncode == Exit.FAILED
+
+
+@pytest.mark.parametrize(
+    ("closed", "command"),
+    [
+        ("<&-", "note(str(sys.stdin.isatty()))"),
+        (">&-", "console.print('memory')"),
+        ("<&- >&- 2>&-", "print_json({})"),
+    ],
+)
+def test_a_stream_that_is_closed_is_an_empty_one(closed: str, command: str):
+    ran = run(f"import sys; run_to_exit(lambda: {command})", closed)
+    assert b"Traceback" not in ran.stderr
+    assert ran.returncode == Exit.OK
