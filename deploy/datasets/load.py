@@ -1,5 +1,6 @@
 """Reads conversations from files: JSON lines of events as clients produce them, or LoCoMo's format."""
 
+import codecs
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -54,7 +55,18 @@ def read_bytes(path: Path, expected: str = "one JSON event on each line") -> byt
         raise Refused(f"{path}: cannot be read: {error.strerror}") from None
     if not data.strip():
         raise Refused(f"{path}: is empty; expected {expected}")
-    return data.removeprefix(b"\xef\xbb\xbf")
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise Refused(f"{path}: is in UTF-16; save it in UTF-8")
+    return data.removeprefix(codecs.BOM_UTF8)
+
+
+def json_fault(data: bytes, error: orjson.JSONDecodeError) -> str:
+    """Words for what is wrong with JSON that was not read."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return "not in UTF-8; save the file in that encoding"
+    return f"not JSON: {error.msg}"
 
 
 def _rows(data: bytes, path: Path) -> Iterable[tuple[int, object]]:
@@ -63,7 +75,7 @@ def _rows(data: bytes, path: Path) -> Iterable[tuple[int, object]]:
             try:
                 yield number, orjson.loads(line)
             except orjson.JSONDecodeError as error:
-                raise Refused(f"{path}, line {number}: not JSON: {error.msg}") from None
+                raise Refused(f"{path}, line {number}: {json_fault(line, error)}") from None
 
 
 def read_numbered_events(data: bytes, path: Path) -> list[tuple[int, ClientEvent]]:

@@ -106,9 +106,15 @@ def test_the_same_file_gives_the_same_events(tmp_path, format_):
         ("mem0", [{"id": "m1", "memory": "x", "created_at": "May"}], "entry 1: its created_at"),
         ("mem0", [{"memory": "x"}], "entry 1: has no id"),
         ("mem0", ["x"], "entry 1: not an object"),
+        ("mem0", [{"id": "m1", "memory": "x", "created_at": "0001-01-01T00:00:00+14:00"}], "entry 1: its created_at"),
+        ("mem0", [{"id": "m1", "memory": "x", "created_at": "1001-01-01"}], "entry 1: its time 1001-01-01T"),
+        ("chatgpt", [{**chatgpt_chat(), "current_node": ["u1"]}], "chat 1: message \"['u1']\" is missing"),
+        ("chatgpt", [chatgpt_chat(at=1e10)], "chat 1, message 'u1': its time 2286-"),
         ("locomo", [{"a": 1}], "entry 1 is not a LoCoMo sample"),
         ("locomo", "no", "not a LoCoMo file"),
         ("jsonl", "{}\n", "line 1"),
+        ("jsonl", json_lines().replace("2024-05-02", "2924-05-02"), "line 3: its time 2924-05-02T10:00:00Z is"),
+        ("jsonl", json_lines().replace('"u2"', '"u1"'), "line 3: utterance_id 'u1' is that of line 1, with another"),
         ("jsonl", json_lines() + '{"type": "erase", "conversation_id": "c", "request_id": "e", "at": '
          '"2024-05-01T10:00:00Z"}\n', "line 4: an erasure cannot be imported"),
     ],
@@ -117,6 +123,58 @@ def test_a_wrong_file_is_refused_where_it_is_wrong(tmp_path, format_, document, 
     with pytest.raises(Refused, match=f".*{format_}.json.*") as refused:
         read(tmp_path, format_, document)
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("format_", "encoding", "said"),
+    [
+        ("jsonl", "latin-1", "line 1: not in UTF-8"),
+        ("jsonl", "utf-16", "is in UTF-16; save it in UTF-8"),
+        ("chatgpt", "latin-1", "line 1: not in UTF-8"),
+    ],
+)
+def test_a_file_in_another_encoding_is_told_so(tmp_path, format_, encoding, said):
+    path = tmp_path / "export.json"
+    path.write_bytes('{"text": "café"}'.encode(encoding))
+    with pytest.raises(Refused, match=said):
+        read_import(path, ImportFormat(format_), HERE)
+
+
+def test_an_emoji_that_was_cut_in_two_is_a_question_mark(tmp_path):
+    document = json.dumps([chatgpt_chat()]).replace(SAID[0], "hey \\ud83d there")
+    assert lines_of(read(tmp_path, "chatgpt", document))[0][0] == ("Ann", "hey ? there")
+
+
+@pytest.mark.parametrize("strange", [{"metadata": "x"}, {"content": {"content_type": "text", "parts": 5}}])
+def test_a_message_of_a_strange_form_is_no_fault_of_the_others(tmp_path, strange):
+    chat = chatgpt_chat()
+    chat["mapping"]["a1"]["message"].update(strange)
+    assert lines_of(read(tmp_path, "chatgpt", [chat]))[-1] == [("Ann", SAID[1])]
+
+
+def event(number: int, at: str, text: str = "hello", **more: str) -> str:
+    common = {"type": "utterance", "conversation_id": "c", "speaker": "Ann", "utterance_id": f"u{number}"}
+    return json.dumps({**common, "text": text, "at": at, **more}) + "\n"
+
+
+def test_lines_are_in_order_of_time_and_silences_end_the_sessions_without_an_id(tmp_path):
+    days = [event(day, f"2024-05-0{day}T10:00:00Z") for day in (3, 1, 2)]
+    named = [event(10 + day, f"2024-06-0{day}T10:00:00Z", session_id="s") for day in (2, 1)]
+    found = read(tmp_path, "jsonl", "".join([*named, *days, days[0]]))
+    ids = [[said.utterance_id for said in session.utterances] for session in found.sessions]
+    assert ids == [["u1"], ["u2"], ["u3"], ["u11", "u12"]]
+    assert found.sessions[-1].session_id == "s"
+    assert [session.end.at for session in found.sessions] == [one.utterances[-1].at for one in found.sessions]
+
+
+def test_events_are_as_small_as_intake_takes_them(tmp_path):
+    text = "word " * 40_000
+    found = read(tmp_path, "jsonl", event(1, "2024-05-01T10:00:00Z", text, session_id="s"))
+    said = [one for session in found.sessions for one in session.utterances]
+    assert "".join(one.text for one in said) == text
+    assert all(len(one.text.encode()) <= MAX_TEXT_BYTES for one in said)
+    assert (said[0].utterance_id, len({one.utterance_id for one in said})) == ("u1", len(said))
+    assert [session.session_id == "s" for session in found.sessions] == [True, False]
 
 
 def test_a_missing_file_and_a_zip_file_without_chats_are_refused(tmp_path):

@@ -10,7 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from eunoe.deploy.datasets.imports.imported import ImportFile, ImportSession, ImportTarget, SourceLine, cut, session_of
+from eunoe.deploy.datasets.imports.imported import (
+    ImportFile,
+    ImportSession,
+    ImportTarget,
+    SourceLine,
+    check_time,
+    cut,
+    session_of,
+)
 from eunoe.schemas.errors import Refused
 
 CONVERSATION: Final = "chatgpt"
@@ -51,7 +59,9 @@ def _chat(chat: object, where: str, target: ImportTarget, left_out: Counter[str]
         before = at
         if text:
             role = _role(message)
-            time = _time(at, f"{where}, message {node_id[:40]!r}")
+            place = f"{where}, message {node_id[:40]!r}"
+            time = _time(at, place)
+            check_time(time, place)
             lines.append(SourceLine(f"{name}\n{node_id}", target.speaker, text, time, is_reply=role == "assistant"))
     return name, sorted(lines, key=lambda line: line.at)
 
@@ -61,8 +71,8 @@ def _shown(chat: Node, where: str) -> Iterator[tuple[str, Node]]:
     mapping = chat["mapping"]
     id_ = chat.get("current_node") or next(reversed(mapping), None)
     path: dict[str, Node] = {}
-    while id_ is not None and id_ not in path:
-        node = mapping.get(id_)
+    while id_ is not None and str(id_) not in path:
+        node = mapping.get(id_) if isinstance(id_, str) else None
         if not isinstance(node, dict):
             raise Refused(f"{where}: message {str(id_)[:40]!r} is missing; export again, the file is not whole")
         path[id_] = node
@@ -81,14 +91,16 @@ def _text(message: Node, left_out: Counter[str]) -> str:
     """The text that a person saw of a message; empty where it showed none."""
     content = message.get("content")
     kind = str(content.get("content_type")) if isinstance(content, dict) else "none"
-    hidden = (message.get("metadata") or {}).get("is_visually_hidden_from_conversation")
+    metadata = message.get("metadata")
+    hidden = isinstance(metadata, dict) and metadata.get("is_visually_hidden_from_conversation")
     if _role(message) not in _ROLES or hidden or message.get("weight") == 0:
         return ""
     if kind not in TEXTS or message.get("recipient", "all") != "all" or message.get("channel") in _UNSEEN_CHANNELS:
         left_out[kind] += 1
         return ""
     parts = content.get("parts") if isinstance(content, dict) else None
-    return "\n".join(filter(None, (_part(part, left_out) for part in parts or ()))).strip()
+    shown = (_part(part, left_out) for part in parts) if isinstance(parts, list) else ()
+    return "\n".join(filter(None, shown)).strip()
 
 
 def _part(part: object, left_out: Counter[str]) -> str:

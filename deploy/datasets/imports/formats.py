@@ -1,7 +1,9 @@
 """Reads files that are imported, in each format."""
 
+import json
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 
@@ -11,13 +13,16 @@ from pydantic import ValidationError
 from eunoe.deploy.datasets import locomo
 from eunoe.deploy.datasets.imports import chatgpt, mem0
 from eunoe.deploy.datasets.imports.imported import (
-    MAX_LINES,
+    GAP,
     ImportFile,
     ImportSession,
     ImportTarget,
+    check_time,
+    cut,
+    pieces,
     source_id,
 )
-from eunoe.deploy.datasets.load import read_bytes, read_numbered_events
+from eunoe.deploy.datasets.load import json_fault, read_bytes, read_numbered_events
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Erase, SessionEnded, Utterance
 from eunoe.schemas.versions import describe
@@ -58,7 +63,15 @@ def _parsed(data: bytes, where: str) -> object:
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise Refused(f"{where}, line {error.lineno}: not JSON: {error.msg}") from None
+        try:
+            return orjson.loads(_without_halves(data))
+        except (ValueError, RecursionError):
+            raise Refused(f"{where}, line {error.lineno}: {json_fault(data, error)}") from None
+
+
+def _without_halves(data: bytes) -> bytes:
+    """JSON with a question mark for each half of a surrogate pair: products cut texts in the middle of an emoji."""
+    return json.dumps(json.loads(data), ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _chatgpt(path: Path, target: ImportTarget) -> ImportFile:
@@ -114,25 +127,40 @@ def _jsonl(path: Path, target: ImportTarget) -> ImportFile:
 def _regrouped(
     events: Sequence[tuple[int, Utterance | SessionEnded | Erase]], path: Path, target: ImportTarget, unit: str
 ) -> ImportFile:
-    """The events as whole sessions, in the order of their ends; a session that does not end is ended."""
+    """The events as whole sessions, those of a conversation in order of time; one that does not end is ended."""
     open_: dict[tuple[str, str | None], list[Utterance]] = {}
-    sessions: list[ImportSession] = []
-
-    def close(name: tuple[str, str | None]) -> None:
-        lines = open_.pop(name, [])
-        sessions.extend(_whole(lines[start : start + MAX_LINES], start) for start in range(0, len(lines), MAX_LINES))
-
+    ended: list[list[Utterance]] = []
+    known: dict[tuple[str, str], tuple[str, Utterance]] = {}
     for number, event in events:
-        moved = _moved(event, target, f"{path}, {unit} {number}")
-        name = (moved.conversation_id, moved.session_id)
-        if isinstance(moved, Utterance):
-            open_.setdefault(name, []).append(moved)
-        else:
-            last = next((one for one in reversed(open_) if one[0] == moved.conversation_id), name)
-            close(name if name in open_ or moved.session_id else last)
-    for name in list(open_):
-        close(name)
-    return ImportFile(tuple(sessions))
+        place = f"{unit} {number}"
+        moved = _moved(event, target, f"{path}, {place}")
+        if isinstance(moved, SessionEnded):
+            ended.append(open_.pop(_name_of(moved, open_), []))
+        elif _is_new(moved, known, path, place):
+            open_.setdefault((moved.conversation_id, moved.session_id), []).append(moved)
+    sessions = [one for lines in (*ended, *open_.values()) for one in _sessions(lines)]
+    places = {key: place for place, key in enumerate(dict.fromkeys(one.key for one in sessions))}
+    return ImportFile(tuple(sorted(sessions, key=lambda one: (places[one.key], one.utterances[0].at))))
+
+
+def _name_of(end: SessionEnded, open_: Mapping[tuple[str, str | None], object]) -> tuple[str, str | None]:
+    """The open session that ends; without an id that which was begun last."""
+    name = (end.conversation_id, end.session_id)
+    if name in open_ or end.session_id:
+        return name
+    return next((one for one in reversed(list(open_)) if one[0] == end.conversation_id), name)
+
+
+def _is_new(said: Utterance, known: dict[tuple[str, str], tuple[str, Utterance]], path: Path, place: str) -> bool:
+    """Whether an utterance is no repetition; raises `Refused` for what intake would not take."""
+    check_time(said.at, f"{path}, {place}")
+    before, same = known.setdefault((said.conversation_id, said.utterance_id), (place, said))
+    if same != said:
+        raise Refused(
+            f"{path}, {place}: utterance_id {said.utterance_id!r:.60} is that of {before}, with another content;"
+            " an id names one utterance of a conversation"
+        )
+    return before == place
 
 
 def _moved(event: Utterance | SessionEnded | Erase, target: ImportTarget, where: str) -> Utterance | SessionEnded:
@@ -147,11 +175,26 @@ def _moved(event: Utterance | SessionEnded | Erase, target: ImportTarget, where:
     return event.model_copy(update=update)
 
 
-def _whole(lines: Sequence[Utterance], start: int) -> ImportSession:
+def _sessions(lines: Sequence[Utterance]) -> Iterator[ImportSession]:
+    """The lines of a session in order of time; without an id they are several, cut at long silences."""
+    fitting = [part for line in sorted(lines, key=lambda line: line.at) for part in _fitting(line)]
+    unnamed = bool(fitting) and fitting[0].session_id is None
+    for place, part in enumerate(cut(fitting, GAP if unnamed else timedelta.max)):
+        yield _whole(part, is_first=not place)
+
+
+def _fitting(line: Utterance) -> Iterator[Utterance]:
+    """The utterance in parts that intake takes."""
+    for number, text in enumerate(pieces(line.text)):
+        id_ = source_id("line", line.key, line.utterance_id, number) if number else line.utterance_id
+        yield line.model_copy(update={"text": text, "utterance_id": id_})
+
+
+def _whole(lines: Sequence[Utterance], *, is_first: bool) -> ImportSession:
     """A session of the lines; one without an id, or the later part of a long one, gets an id."""
     first, last = lines[0], lines[-1]
     session_id = first.session_id
-    if session_id is None or start:
+    if session_id is None or not is_first:
         session_id = source_id("session", first.key, session_id or "", first.utterance_id)
     said = tuple(line.model_copy(update={"session_id": session_id}) for line in lines)
     end = SessionEnded(tenant=first.tenant, conversation_id=first.conversation_id, session_id=session_id, at=last.at)

@@ -3,12 +3,15 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeVar
 from uuid import UUID, uuid5
 
+from eunoe.schemas.base import write_time
+from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_AGENT, DEFAULT_TENANT, SessionEnded, Utterance
 from eunoe.streams.client import MAX_TEXT_BYTES
+from eunoe.workers.runner.inbound import MAX_AGE
 
 GAP: Final = timedelta(minutes=30)
 """A longer silence begins another session."""
@@ -91,13 +94,22 @@ def source_id(*parts: object) -> str:
     return str(uuid5(_NAMESPACE, "\n".join(map(str, parts))))
 
 
-def cut(lines: Sequence[SourceLine]) -> Iterator[list[SourceLine]]:
-    """The sessions of one chat: cut at long silences, and where one would become too large."""
-    session: list[SourceLine] = []
+def check_time(at: datetime, where: str) -> None:
+    """Raise `Refused` for a time that intake would not take."""
+    if abs(at - datetime.now(UTC)) > MAX_AGE:
+        raise Refused(f"{where}: its time {write_time(at)} is over {MAX_AGE.days // 365} years from now")
+
+
+_Line = TypeVar("_Line", SourceLine, Utterance)
+
+
+def cut(lines: Sequence[_Line], gap: timedelta = GAP) -> Iterator[list[_Line]]:
+    """The sessions of one chat: cut at silences longer than ``gap``, and where one would become too large."""
+    session: list[_Line] = []
     size = 0
     for line in lines:
         own = len(line.text.encode())
-        is_over = session and line.at - session[-1].at > GAP
+        is_over = session and line.at - session[-1].at > gap
         if session and (is_over or len(session) >= MAX_LINES or size + own > MAX_BYTES):
             yield session
             session, size = [], 0
@@ -116,7 +128,7 @@ def session_of(name: str, lines: Sequence[SourceLine], target: ImportTarget, con
 
 
 def _utterances(line: SourceLine, session_id: str, target: ImportTarget, conversation_id: str) -> Iterator[Utterance]:
-    for number, text in enumerate(_pieces(line.text)):
+    for number, text in enumerate(pieces(line.text)):
         utterance_id = source_id("line", line.id, *((number,) if number else ()))
         yield Utterance(
             tenant=target.tenant,
@@ -130,7 +142,7 @@ def _utterances(line: SourceLine, session_id: str, target: ImportTarget, convers
         )
 
 
-def _pieces(text: str) -> Iterator[str]:
+def pieces(text: str) -> Iterator[str]:
     """The text in parts that intake takes, each but the last as long as fits, cut between words where it can be."""
     data = text.encode("utf-8", "replace")
     while len(data) > MAX_TEXT_BYTES:

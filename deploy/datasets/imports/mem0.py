@@ -7,7 +7,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from eunoe.deploy.datasets.imports.imported import ImportFile, ImportSession, ImportTarget, SourceLine, cut, session_of
+from eunoe.deploy.datasets.imports.imported import (
+    ImportFile,
+    ImportSession,
+    ImportTarget,
+    SourceLine,
+    check_time,
+    cut,
+    session_of,
+)
 from eunoe.schemas.errors import Refused
 
 OWNERS: Final = ("user_id", "agent_id", "run_id")
@@ -51,13 +59,15 @@ def _line(row: object, where: str, target: ImportTarget) -> tuple[str, SourceLin
     if not text or not row.get("id"):
         raise Refused(f"{where}: has no {'memory' if row.get('id') else 'id'}; give what mem0's get_all() answered")
     owner = next((str(row[name]) for name in OWNERS if row.get(name)), "mem0")
-    return owner, SourceLine(f"mem0\n{row['id']}", target.speaker, text, _time(row, where))
+    time = _time(row, where)
+    check_time(time, where)
+    return owner, SourceLine(f"mem0\n{row['id']}", target.speaker, text, time)
 
 
 def _time(row: Mapping[str, Any], where: str) -> datetime:
     text = row.get("created_at")
     try:
         time = datetime.fromisoformat(str(text))
-    except ValueError:
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):  # the latter: before the year 1 in UTC
         raise Refused(f"{where}: its created_at is no time like 2026-03-01T09:30:00Z: {text!r:.40}") from None
-    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
