@@ -7,14 +7,15 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from importlib.metadata import version
 from keyword import iskeyword
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
 from eunoe.deploy.cli.arguments import check_words, checked
 from eunoe.deploy.cli.entry import end_on_interrupt, raise_on_interrupt
-from eunoe.deploy.cli.output import errors
+from eunoe.deploy.cli.output import console, errors
 from eunoe.deploy.event_loop import collect_seldom
 from eunoe.deploy.exits import Exit, code_of
 from eunoe.deploy.observability.logs import set_up_logs, writes_json
@@ -83,7 +84,7 @@ def build_app(called: str | None = None) -> typer.Typer:
         if name == called:
             _add(app, name)
         else:
-            app.command(name, help=summary)(_group)
+            app.command(name, help=summary)(_listed)
     return app
 
 
@@ -104,8 +105,22 @@ def _all_checked(commands: typer.Typer) -> typer.Typer:
     return commands
 
 
-def _group() -> None:
+def _print_version(asked: bool) -> None:
+    if asked:
+        console.print(f"eunoe {version('eunoe')}", highlight=False)
+        raise typer.Exit
+
+
+def _group(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
     """Long-term memory for chat products: events in through Kafka, replies that remember out."""
+
+
+def _listed() -> None:
+    """Stands for a command that is not called."""
 
 
 def main() -> None:

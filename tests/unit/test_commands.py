@@ -5,12 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 from typer.main import get_group
 
 from eunoe.deploy.cli.entry import end_on_interrupt, raise_on_interrupt
-from eunoe.deploy.cli.main import COMMANDS, _run, build_app
+from eunoe.deploy.cli.main import COMMANDS, _run, _run_called, build_app
 from eunoe.deploy.exits import Exit
 from eunoe.schemas.errors import Refused, Unavailable
 
@@ -43,6 +44,12 @@ finally:
         assert "show" in ran.stderr
     else:
         assert all(name in ran.stdout + ran.stderr for name in COMMANDS)
+
+
+def test_the_version_is_that_of_the_installation(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr(sys, "argv", ["eunoe", "--version"])
+    assert _run(_run_called) == Exit.OK
+    assert capsys.readouterr().out == f"eunoe {version('eunoe')}\n"
 
 
 @pytest.mark.parametrize(
