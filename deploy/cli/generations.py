@@ -2,10 +2,9 @@
 
 import asyncio
 
-from rich.table import Table
 from rich.text import Text
 
-from eunoe.deploy.cli.output import Json, console, print_json
+from eunoe.deploy.cli.output import Json, console, listing, print_json
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.generations.promotion import list_generations
 from eunoe.workers.stores.generations import Listed
@@ -21,7 +20,7 @@ def generations(as_json: Json = False) -> None:
     if as_json:
         print_json([_document(one) for one in found])
         return
-    table = Table("generation", "live", "built", "from", "state", "log", "changes")
+    table = listing("generation", "live", "built", "from", "state", "log", "changes")
     for one in found:
         made = one.made
         changes = {} if made is None else {**made.changes, **made.plan}

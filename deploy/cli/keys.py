@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from eunoe.deploy.cli.output import Json, console, note, print_json
+from eunoe.deploy.cli.output import Json, console, listing, note, print_json
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.data_keys import open_key_store
 from eunoe.deploy.clients.key_checks import destroy_again, report_key_store
@@ -68,7 +67,7 @@ def list_(file: KeysFile = None, as_json: Json = False) -> None:
     if as_json:
         print_json([_document(key) for key in found])
         return
-    table = Table("id", "name", "tenant", "scopes", "conversations", "expires")
+    table = listing("id", "name", "tenant", "scopes", "conversations", "expires")
     for key in found:
         expires = "never" if key.expires is None else f"{key.expires:%Y-%m-%d %H:%M}"
         said = (Text(key.name), Text(key.tenant), " ".join(sorted(key.scopes)), Text(key.conversations or "all"))

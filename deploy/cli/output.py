@@ -9,6 +9,7 @@ import orjson
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Column, Table
 
 from eunoe.schemas.errors import Refused
 from eunoe.workers.text.invisible import without_invisible
@@ -49,6 +50,11 @@ def set_log_level(level: str) -> None:
     if level.lower() not in LOG_LEVELS:
         raise Refused(f"--log-level {level!r:.40}: use {', '.join(LOG_LEVELS)}")
     logging.getLogger("eunoe").setLevel(level.upper())
+
+
+def listing(name: str, *columns: str) -> Table:
+    """A table without rows, of which nothing is cut off on a narrow terminal; ``name`` heads what names its rows."""
+    return Table(Column(name, no_wrap=True), *(Column(column, overflow="fold") for column in columns))
 
 
 def print_json(value: object) -> None:

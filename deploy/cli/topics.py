@@ -5,9 +5,8 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from eunoe.deploy.cli.output import Json, console, print_json
+from eunoe.deploy.cli.output import Json, console, listing, print_json
 from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.connect import connected_settings, kept_stack
 from eunoe.deploy.clients.live_settings import placed_settings
@@ -52,7 +51,7 @@ def list_(as_json: Json = False) -> None:
     if as_json:
         print_json([asdict(row) for row in rows])
         return
-    table = Table("topic", "partitions", "purpose")
+    table = listing("topic", "partitions", "purpose")
     for row in rows:
         table.add_row(row.name, str(row.partitions), row.purpose)
     console.print(table)

@@ -1,13 +1,15 @@
 """What the commands print on a terminal of texts that anybody may have written."""
 
+from datetime import UTC, datetime
 from io import StringIO
 
 import pytest
 from rich.markup import escape
 from rich.tree import Tree
 
-from eunoe.deploy.cli import evalreport
+from eunoe.deploy.cli import evalreport, keys
 from eunoe.deploy.cli.output import VisibleConsole, console, errors
+from eunoe.deploy.gateway.keys import KeyFile, KeyPlan, KeyScope, new_key
 
 COMMANDS = "\x1b]0;title\x07\x1b[2J\x9b2J\x00"
 HIDDEN = "\u202e\U000e0041\u200b"
@@ -27,6 +29,20 @@ def test_a_text_commands_no_terminal_and_hides_nothing():
 def test_the_commands_print_on_such_consoles():
     assert isinstance(console, VisibleConsole)
     assert isinstance(errors, VisibleConsole)
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_no_id_and_no_scope_of_a_key_is_cut_off_on_a_narrow_terminal(monkeypatch, tmp_path, width):
+    written = StringIO()
+    monkeypatch.setattr(keys, "console", VisibleConsole(file=written, width=width))
+    scopes = frozenset({KeyScope("dead-letters:read"), KeyScope("dead-letters:write")})
+    _, made = new_key(KeyPlan("default", scopes, name="eunoe up"), datetime(2026, 1, 1, tzinfo=UTC))
+    KeyFile(tmp_path / "keys.json").add(made)
+    keys.list_(tmp_path / "keys.json")
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in written.getvalue().splitlines()]
+    columns = ["".join(cells) for cells in zip(*filter(None, rows), strict=True)]
+    assert columns[0] == made.id
+    assert columns[3] == "dead-letters:readdead-letters:write"
 
 
 @pytest.mark.parametrize("width", [200, 60, 20])
