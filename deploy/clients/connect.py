@@ -77,6 +77,16 @@ def kept_stack(settings: Settings, data: Path = DATA) -> Path | None:
     return data if found is not None and found.kafka == settings.kafka else None
 
 
+def check_not_of_stack(settings: Settings, generation: str, data: Path = DATA) -> None:
+    """Raise `Refused` where the workers of a running `eunoe up` are those of this generation."""
+    found = find_stack(data)
+    if found is not None and (found.kafka, found.generation) == (settings.kafka, generation):
+        raise Refused(
+            f"the workers of `eunoe up` in {data} are those of {generation}: stop it and start it again first, then"
+            " they are those of the live generation"
+        )
+
+
 EMBEDDED_BROKER: Final[Mapping[str, object]] = {
     "idempotent": False,
     "embedded": True,

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from time import monotonic
 
 from eunoe.deploy.clients.bootstrap import open_qdrant
+from eunoe.deploy.clients.connect import check_not_of_stack
 from eunoe.deploy.clients.live_settings import of_generation, settings_in
 from eunoe.deploy.clients.shared import open_publisher, open_redis, remove_snapshots, state_store, store_keys
 from eunoe.deploy.generations.erase.loop import no_erasure
@@ -147,7 +148,10 @@ async def _append_promotions(settings: Settings, name: str, nonce: str) -> None:
 
 
 async def check_droppable(settings: Settings, name: str) -> None:
-    """Raise `Refused` for the live generation, for an unknown one, and for one that is about to become live."""
+    """Raise `Refused` for the live generation, for an unknown one, and for one that is about to become live.
+
+    Also for one that `eunoe up` is at work on: its broker does not tell workers that have ended from those that run.
+    """
     found = {listed.name: listed for listed in await list_generations(settings)}
     if name not in found:
         raise Refused(f"no generation {name}: there are {', '.join(found)}")
@@ -156,6 +160,7 @@ async def check_droppable(settings: Settings, name: str) -> None:
     made = found[name].made
     if made is not None and made.state is GenerationState.MOVING:
         raise Refused(f"{name} answers already: continue `eunoe topics repartition {made.plan['partitions']}`")
+    check_not_of_stack(settings, name)
 
 
 async def _idle_groups(settings: Settings) -> list[str]:

@@ -39,6 +39,8 @@ class StackUrls(Value):
     """URL of the HTTP gateway; `None` where none runs."""
     model_endpoint: str | None = None
     """URL, without a password, of the models' endpoint that its workers ask; `None` where none is set."""
+    generation: str | None = None
+    """The generation of its workers; `None` where it runs none."""
     settings: dict[str, Any] = Field(default={})
     """Settings that decide what is remembered, as far as the stack was started with them, as `Settings` writes them."""
 

@@ -198,16 +198,17 @@ class LocalStack:
         *,
         own_keys: bool = True,
         model_endpoint: str | None = None,
+        generation: str | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         """Write the notice by which other commands find the stack: clients are admitted from now on.
 
         ``gateway`` is the URL of the HTTP gateway; ``own_keys``: whether the stack uses the key store of its directory;
-        ``model_endpoint`` and ``settings``: see `StackUrls`.
+        ``model_endpoint``, ``generation`` and ``settings``: see `StackUrls`.
         """
         keys = {} if own_keys else {"keys": None, "kek_file": None}
-        more = {"gateway": gateway, "model_endpoint": model_endpoint, "settings": dict(settings or {}), **keys}
-        write_notice(self._directory, self.urls.model_copy(update=more))
+        more = {"gateway": gateway, "model_endpoint": model_endpoint, "generation": generation, **keys}
+        write_notice(self._directory, self.urls.model_copy(update={**more, "settings": dict(settings or {})}))
 
     async def _open_directory(self) -> int:
         """Lock the directory and count the start; returns the epoch."""

@@ -127,6 +127,7 @@ async def open_standalone(
             None if gateway is None else gateway.url,
             own_keys=own_keys,
             model_endpoint=own_endpoint(unpinned, os.environ),
+            generation=settings.names.generation if workers else None,
             settings=decided,
         )
         if workers:

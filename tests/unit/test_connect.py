@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from eunoe.deploy.clients.bootstrap import open_clients
-from eunoe.deploy.clients.connect import as_set_for_stack, connected_settings
+from eunoe.deploy.clients.connect import as_set_for_stack, check_not_of_stack, connected_settings, on_stack
 from eunoe.deploy.clients.models import check_endpoint_of_stack, own_endpoint
 from eunoe.deploy.doctor.findings import Findings, Level
 from eunoe.deploy.doctor.model import check_model, check_model_briefly
@@ -157,3 +157,14 @@ def test_up_announces_the_endpoint_that_it_was_given_without_its_password(
     variables: dict[str, str], told: str | None
 ) -> None:
     assert own_endpoint(read_settings(), variables) == told
+
+
+def test_the_generation_that_an_up_is_at_work_on_is_told(tmp_path: Path) -> None:
+    with DirectoryLock(tmp_path):
+        write_notice(tmp_path, URLS.model_copy(update={"generation": "v1"}))
+        mine = on_stack(read_settings(), URLS)
+        with pytest.raises(Refused, match="are those of v1: stop it and start it again first"):
+            check_not_of_stack(mine, "v1", tmp_path)
+        check_not_of_stack(mine, "v2", tmp_path)
+        check_not_of_stack(mine.model_copy(update={"kafka": "own:9092"}), "v1", tmp_path)
+    check_not_of_stack(mine, "v1", tmp_path)  # it was stopped
