@@ -137,6 +137,23 @@ async def test_a_refused_key_of_status_200_is_told():
 
 
 @pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (429, {"message": "You exceeded your current quota, please check your plan", "code": "insufficient_quota"}),
+        (400, {"message": "Billing hard limit has been reached", "code": "billing_hard_limit_reached"}),
+        (400, {"message": "Your credit balance is too low to access the API.", "type": "invalid_request_error"}),
+        (402, {"message": "Insufficient Balance"}),
+    ],
+)
+async def test_an_account_without_credit_is_told_at_once_and_decides_nothing(status: int, error: dict[str, str]):
+    async with answering(Body({"error": error}, status)) as (asked, model):
+        with pytest.raises(Refused, match="no credit left") as caught:
+            await model.answer(WHO, QuestionForm)
+        assert isinstance(caught.value, Unavailable), "it must not cost a session its memory"
+        assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
     ("reason", "fault"),
     [
         ("model_length", AnswerFault.CUT),

@@ -16,7 +16,7 @@ import httpx2
 
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Refused, Unavailable
 from eunoe.schemas.redact import without_login
-from eunoe.workers.models.refusals import RefusalKind, RefusalReading, is_passing, read_refusal
+from eunoe.workers.models.refusals import RefusalKind, RefusalReading, is_about_credit, is_passing, read_refusal
 from eunoe.workers.models.retrying import Transient
 
 if TYPE_CHECKING:
@@ -120,6 +120,8 @@ def _root(error: BaseException) -> BaseException:
 def _status_fault(error: "APIStatusError", where: str, now: float) -> Exception:
     status, code = error.status_code, code_of(error)
     said = f"{where} said {status}{f' ({code})' if code else ''}"
+    if is_about_credit(code, error.message):
+        return EndpointRefused(f"{said}: {_ADVICE[402]}", where)
     kind = refusal_of(error).kind
     if is_passing(status) and kind is not RefusalKind.TOO_LARGE:
         # 502 to 504 are those of a proxy or of a server that is busy
@@ -158,7 +160,7 @@ def status_error(told: Mapping[str, Any], request: httpx2.Request) -> "APIStatus
 _ADVICE: Mapping[int, str] = {
     400: "it does not know the model, or does not understand our requests; check the model's name and the key",
     401: "the key is missing or wrong; set OPENAI_API_KEY",
-    402: "the account has no credit left",
+    402: "the account has no credit left, or has reached its limit",
     403: "the key may not use this model; choose another key or model",
     404: "it knows no such model or address; check the model's name and OPENAI_BASE_URL",
     405: "no chat model answers at this address; check OPENAI_BASE_URL (it usually ends in /v1)",

@@ -59,10 +59,16 @@ def is_passing(status: int) -> bool:
     return status in _BUSY or status >= 500
 
 
+def is_about_credit(code: str, message: str) -> bool:
+    """Whether a refusal says that the account has no credit left, or has reached the limit that was set for it."""
+    return code.casefold() in _NO_CREDIT_CODES or any(phrase in message.casefold() for phrase in _NO_CREDIT_PHRASES)
+
+
 def read_refusal(status: int, code: str, param: str, message: str) -> RefusalReading:
     """Read a refusal. ``code`` and ``param``: of the error document, "" where there is none."""
     code, said = code.casefold(), message.casefold()
-    if status in _OF_THE_ACCOUNT:  # an account may be flagged, too: that is no prompt's fault
+    # an account may be flagged, too, or over its limit with status 400: that is no prompt's fault
+    if status in _OF_THE_ACCOUNT or is_about_credit(code, said):
         return RefusalReading(RefusalKind.DEPLOYMENT)
     if code in _CONTENT_CODES or any(phrase in said for phrase in _CONTENT_PHRASES):
         return RefusalReading(RefusalKind.CONTENT)
@@ -95,6 +101,10 @@ _CONTENT_PHRASES: Final = (
     "input was rejected by the safety",
     "data may contain inappropriate content",
 )
+_NO_CREDIT_CODES: Final = frozenset(
+    {"insufficient_quota", "exceeded_current_quota_error", "billing_hard_limit_reached"}
+)
+_NO_CREDIT_PHRASES: Final = ("credit balance is too low to access", "billing hard limit has been reached")
 _KEY_PHRASES: Final = ("api key not valid", "invalid api key", "incorrect api key", "api_key_invalid")
 _MODEL_PHRASES: Final = (
     "invalid model name",
