@@ -170,6 +170,25 @@ async def test_the_end_of_an_answer_is_told_in_many_words(reason: str, fault: An
         assert caught.value.fault is fault
 
 
+@pytest.mark.parametrize("arguments", ['{"question": "Who?"}', {"question": "Who?"}])
+async def test_an_answer_may_come_as_the_call_of_a_tool(arguments: object):
+    calls = [{"id": "1", "type": "function", "function": {"name": "Question", "arguments": arguments}}]
+    message = {"role": "assistant", "content": None, "tool_calls": calls}
+    called = Body({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]})
+    async with answering(called) as (asked, model):
+        assert (await model.answer(WHO, QuestionForm)).question == "Who?"
+        assert len(asked) == 1
+
+
+@pytest.mark.parametrize("calls", [[], [None], {}, [{"function": None}], [{"function": {"arguments": 7}}]])
+async def test_no_call_of_a_tool_is_an_empty_answer(calls: object):
+    message = {"role": "assistant", "content": None, "tool_calls": calls}
+    async with answering(Body({"choices": [{"index": 0, "message": message}]})) as (_, model):
+        with pytest.raises(AnswerInvalid) as caught:
+            await model.answer(WHO, QuestionForm)
+        assert caught.value.fault is AnswerFault.EMPTY
+
+
 async def test_white_space_behind_a_whole_answer_does_not_cut_it():
     async with answering(completion('{"question": "Who?"}' + "\n" * 400, "length")) as (asked, model):
         assert (await model.answer(WHO, QuestionForm)).question == "Who?"

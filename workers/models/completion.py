@@ -52,7 +52,7 @@ class Completion:
             return None
         message = message if isinstance(message, dict) else {}
         return cls(
-            content=_text(message.get("content")),
+            content=_text(message.get("content")) or _arguments(message.get("tool_calls")),
             finish_reason=finish,
             refusal=bool(message.get("refusal")),
             tokens=_tokens(parsed.get("usage") if isinstance(parsed, dict) else None),
@@ -112,6 +112,14 @@ def _text(content: object) -> str:
     if not isinstance(content, str):
         return ""
     return content if content.isascii() else content.encode("utf-8", "replace").decode()
+
+
+def _arguments(calls: object) -> str:
+    """The arguments of the first call of a tool: some bridges ask for a form as a tool, and hand its call on."""
+    call = calls[0] if isinstance(calls, list) and calls else None
+    function = call.get("function") if isinstance(call, dict) else None
+    arguments = function.get("arguments") if isinstance(function, dict) else None
+    return _text(orjson.dumps(arguments).decode() if isinstance(arguments, dict) else arguments)
 
 
 def _tokens(usage: object) -> tuple[int, int] | None:
