@@ -1,7 +1,9 @@
 """Blocked conversations: counted, with their age, and held where what they wait for is lost."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,10 +12,13 @@ from eunoe.deploy.observability.counters import WorkerMeter, model_servers
 from eunoe.deploy.observability.exposition import metrics_text
 from eunoe.deploy.observability.health import HealthState
 from eunoe.deploy.observability.metrics import MetricSources
+from eunoe.deploy.process import stages
 from eunoe.deploy.process.blocked_watch import blocked_watch
+from eunoe.deploy.process.stages import StageFactory
 from eunoe.schemas.decisions import Commit, Decision, Outbox, OutMessage, Scope
 from eunoe.schemas.memory import MemoriesFormed
 from eunoe.schemas.records import DeadLetterReason
+from eunoe.streams.cancelling import cancelled
 from eunoe.streams.codec import encode
 from eunoe.streams.record import Message, Revoked
 from eunoe.streams.topics import Topic
@@ -22,6 +27,7 @@ from eunoe.workers.models.endpoint import Endpoint
 from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
 from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.runner.blocked import BRIEF_S, BlockedConversations, BlockReason
+from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.stage import Dependencies
 from tests.support.in_memory import START, Stores, make_dependencies
 from tests.support.runner_bench import Bench, Lease, Script, closed
@@ -253,6 +259,27 @@ async def test_the_watch_has_the_stage_read_again_where_the_state_store_went_bac
     monkeypatch.setattr(watch.update.bench.runner, "hold_lost", went_back)
     await watch.look()
     assert watch.consumer.reads_again == 1
+
+
+async def test_a_worker_looks_at_the_blocked_conversations_of_its_stages(monkeypatch: pytest.MonkeyPatch):
+    watch = Watch()
+    await watch.update.take(formed(1, turns=(1,)))
+    watch.update.clock.now += 60.0
+    monkeypatch.setattr(stages, "RedisBlocked", lambda client, keys: watch.stored)
+    clients: Any = SimpleNamespace(
+        dependencies=watch.update._dependencies(), log_positions=None, publisher=None, redis=None, keys=None
+    )
+    unused: Any = None
+    health, runners = HealthState(blocked={"update": watch.update.blocked}), {"update": watch.update.bench.runner}
+    factory = StageFactory(unused, clients, LogPlace(0, 1), WorkerMeter(), health, unused, runners=runners)
+    tasks = [asyncio.create_task(work) for work in factory.background("update", watch.consumer)]
+    try:
+        async with asyncio.timeout(5):
+            while not watch.stored.found:  # noqa: ASYNC110 - nothing tells
+                await asyncio.sleep(0.01)
+    finally:
+        await cancelled(*tasks)
+    assert await watch.stored.read("update", PARKED) == {"default/c": 0.0}
 
 
 async def test_waits_for_endpoints_of_models_are_counted_from_zero_by_name():
