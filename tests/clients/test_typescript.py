@@ -42,6 +42,8 @@ async def test_the_compiled_client_adds_an_utterance_and_recalls_it(built: Path,
         key = http.headers["authorization"].split()[1]
         words = ("node", "built/client.js", str(http.base_url).rstrip("/"))
         shown = json.loads(await asyncio.to_thread(run, *words, key, "지민 & Ann/1", cwd=built))
+        again = json.loads(await asyncio.to_thread(run, *words, key, "지민 & Ann/1", cwd=built))
+    assert again["position"] != shown["position"]
     assert shown["position"]["topic"] == "conversations"
     assert [line["text"] for line in shown["dialogue"]] == ["I moved to Lyon last week."]
 

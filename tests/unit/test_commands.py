@@ -116,6 +116,7 @@ class Interrupting:
         if name == {module!r}:
             os.kill(os.getpid(), signal.SIGINT)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background may ignore it
 sys.meta_path.insert(0, Interrupting())
 sys.argv = ["eunoe", "show", "ann"]
 (command,) = entry_points(group="console_scripts", name="eunoe")

@@ -9,7 +9,7 @@ const path = { conversation };
 async function main(): Promise<void> {
   const told = await memory.POST("/v1/conversations/{conversation}/events", {
     params: { path },
-    body: { type: "utterance", speaker: "Ann", text: "I moved to Lyon last week.", utterance_id: "u1", at: new Date().toISOString() },
+    body: { type: "utterance", speaker: "Ann", text: "I moved to Lyon last week.", utterance_id: crypto.randomUUID(), at: new Date().toISOString() },
   });
   if (told.error) throw new Error(`${told.error.status}: ${told.error.detail}`);
 
