@@ -38,11 +38,11 @@ class ProgressBars:
         self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
-        self._bars.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bars.stop()
+        if self._tasks:  # else it would still end a line
+            self._bars.stop()
 
     def __call__(self, phase: str, done: int, total: int, detail: str = "") -> None:
         """Show that ``done`` of ``total`` units of a phase are done (0: the total is not known yet).
@@ -60,5 +60,6 @@ class ProgressBars:
 
     def _task(self, phase: str) -> TaskID:
         if phase not in self._tasks:
+            self._bars.start()
             self._tasks[phase] = self._bars.add_task(phase, total=None, detail="")
         return self._tasks[phase]

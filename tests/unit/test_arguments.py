@@ -214,11 +214,11 @@ def test_help_and_no_words_print_the_help(monkeypatch: pytest.MonkeyPatch, capsy
 
 
 def test_a_bar_without_a_known_total_shows_none(capsys: pytest.CaptureFixture[str]) -> None:
-    bars = ProgressBars()
-    bars("log", 463, 0)
-    assert isinstance(bars._bars, Progress)
-    (task,) = bars._bars.tasks
-    assert (task.completed, task.total) == (463, None)
-    bars("log", 463, 500)
-    assert task.total == 500
+    with ProgressBars() as bars:
+        bars("log", 463, 0)
+        assert isinstance(bars._bars, Progress)
+        (task,) = bars._bars.tasks
+        assert (task.completed, task.total) == (463, None)
+        bars("log", 463, 500)
+        assert task.total == 500
     assert capsys.readouterr().out == ""

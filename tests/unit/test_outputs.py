@@ -3,10 +3,13 @@
 import os
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from eunoe.deploy.cli import progress
+from eunoe.deploy.cli.output import VisibleConsole
 from eunoe.deploy.exits import Exit
 
 SAYS = """
@@ -56,3 +59,17 @@ def test_a_stream_that_is_closed_is_an_empty_one(closed: str, command: str):
     ran = run(f"import sys; run_to_exit(lambda: {command})", closed)
     assert b"Traceback" not in ran.stderr
     assert ran.returncode == Exit.OK
+
+
+@pytest.mark.parametrize(
+    ("quiet", "units", "lines"),
+    [(False, 0, []), (True, 0, []), (False, 2, ["made"])],
+)
+def test_bars_that_show_nothing_print_nothing(
+    monkeypatch: pytest.MonkeyPatch, quiet: bool, units: int, lines: list[str]
+):
+    written = StringIO()
+    monkeypatch.setattr(progress, "errors", VisibleConsole(file=written, width=80))
+    with progress.ProgressBars(quiet=quiet) as bars:
+        bars("made", units, units)
+    assert [line.split()[0] for line in written.getvalue().splitlines()] == lines
