@@ -67,6 +67,7 @@ async def test_the_first_quotation_answers_what_is_asked_of_oneself():
     found = dict(zip(ANSWERS, await replies(*ANSWERS), strict=True))
     first = {question: text.partition("”")[0] for question, text in found.items()}
     assert {question: text for question, text in first.items() if ANSWERS[question] not in text} == {}
+    assert all(text.startswith("On ") for text in first.values())  # what was said, not the memory of it
 
 
 async def test_another_name_is_no_answer():

@@ -177,7 +177,7 @@ def _state_told(quotable: Quotable, weights: QuoteWeights) -> Floats:
     found: Floats = weights.kind * told
     if told.any() and (hints.present or hints.holds):
         places = [place for place in range(len(rows)) if told[place]]
-        last = max(places, key=lambda place: (rows[place].at, rows[place].number))
+        last = max(places, key=lambda place: (rows[place].at, not rows[place].is_memory, rows[place].number))
         found[last] += weights.latest
     return found
 
