@@ -148,7 +148,9 @@ def salience(sentence: str, speakers: Collection[str]) -> float:
     score -= 2.0 * (len(found) < 3)
     # what can be understood alone passes, however short it is: a change of the speaker, a lasting or a vital fact
     passes = own and (changes or is_liking(sentence)) and not (reacts or conditional or unclear)
-    return max(score, THRESHOLD) if passes or is_lasting(sentence) or is_vital(sentence) else score
+    if score < THRESHOLD and (passes or is_lasting(sentence) or is_vital(sentence)):
+        return THRESHOLD
+    return score
 
 
 def foreign_salience(sentence: str, speakers: Collection[str]) -> float:
