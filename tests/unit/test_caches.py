@@ -28,6 +28,7 @@ BY_COUNT = {
     "workers.link.cues._cached_stems": "words of at most 40 characters, with at most eight names",
     "workers.models.compression._cached_traits": "words of at most 40 characters",
     "workers.models.forms._strict": "answer forms: those of the code, and those that summarize/form.py bounds",
+    "workers.models.reading._example": "answer forms, as in models/forms.py",
     "workers.models.recording._schema_text": "answer forms, as in models/forms.py",
     "workers.respond.context._write_date": "days",
     "workers.stores.cold_stores._threads": "has no arguments",

@@ -276,7 +276,7 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "b.jsonl"
     path.write_bytes(b'{"a": "\xff"}\n')
-    with pytest.raises(Refused, match="line 1: not JSON"):
+    with pytest.raises(Refused, match="line 1: not in UTF-8; save the file in that encoding"):
         load_conversation(path)
 
 

@@ -137,6 +137,9 @@ def test_states_are_told_apart():
 def test_two_facts_of_a_sentence_are_two_memories():
     assert memories("I'm 41 and I live in Porto.") == ["Ben is 41.", "Ben lives in Porto."]
     assert memories("I live in Porto, and I've got two kids") == ["Ben lives in Porto.", "Ben has got two kids"]
+    assert memories("I moved to Porto, and I work at the harbour there.") == [
+        "Ben moved to Porto, and Ben works at the harbour there."
+    ]
     assert memories("I live in Porto and I met Tom there.") == ["Ben lives in Porto and Ben met Tom there."]
 
 

@@ -49,6 +49,10 @@ _MOST_ADDRESSED = 32
 _LEAST_COMMON = 0.15
 _ASIDE = re.compile(r",? (?:but|so|and) (?:please )?(?:do not|don['’]t) (?:tell|ask|worry|laugh|judge)\b[^.!?]*")
 _AND_I = re.compile(r",? and (?=I(?:['’]m|['’]ve)?\b)")
+_BEFORE = re.compile(
+    r"\b(?:there|it|its|they|them|their|this|that|these|those|then|he|him|his|she|her)\b", re.IGNORECASE
+)
+"""Words for what was said before: a clause with one cannot stand alone."""
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
@@ -148,7 +152,7 @@ def _sentences(text: str, speakers: Collection[str], english: bool) -> list[str]
 def _facts_of(sentence: str) -> list[str]:
     """The clauses of a sentence, each a sentence, where all state lasting facts: one may change without the others."""
     clauses = _AND_I.split(sentence)
-    if len(clauses) == 1 or not all(map(is_lasting, clauses)):
+    if len(clauses) == 1 or any(map(_BEFORE.search, clauses[1:])) or not all(map(is_lasting, clauses)):
         return [sentence]
     return [*(f"{clause}." for clause in clauses[:-1]), clauses[-1]]
 
