@@ -41,6 +41,8 @@ LASTING = (
     "I never drink coffee after noon.",
     "My favourite colour is green.",
     "Please always answer in German.",
+    "Always include version numbers when I ask about libraries.",
+    "From now on use metric units.",
 )
 PASSING = (
     "I'm a bit older than you.",
@@ -60,6 +62,7 @@ PASSING = (
     "I wish I had two kids.",
     "You live in Leeds.",
     "We read a book called Dune.",
+    "Always test thoroughly to catch any unexpected behaviour.",
 )
 
 
@@ -102,6 +105,9 @@ def test_what_is_to_be_remembered_is_remembered_without_the_request(text: str):
         "Remember to call mum.",
         "Can you remind me to buy milk?",
         "Don't forget to breathe.",
+        "Remember, preparation is key.",
+        "Remember that feedback is meant to help you improve.",
+        "Note that you need a token.",
     ],
 )
 def test_other_sentences_with_such_words_ask_for_nothing_to_be_remembered(text: str):

@@ -78,7 +78,8 @@ def _tells_state(statement: Statement) -> bool:
 def _tells(statement: Statement) -> bool:
     if statement.salience < 0 or has_markup(statement.text):
         return False
-    return statement.is_vital or not (statement.english and is_fragment(statement.text))
+    whole = statement.is_vital or statement.is_lasting  # an instruction has no subject
+    return whole or not (statement.english and is_fragment(statement.text))
 
 
 def draft_of(statement: Statement, correction: Statement | None = None) -> MemoryDraft:

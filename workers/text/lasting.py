@@ -91,9 +91,14 @@ _LIKING = re.compile(
 _TOLD_TO_REMEMBER = re.compile(
     r"^\W{0,3}(?:(?:please|also|and|oh|just),? ){0,2}(?:(?:can|could|will|would) you (?:please )?)?"
     r"(?:(?:please )?(?:remember|note|keep in mind|bear in mind|don['’]t forget|do not forget|make a note|be aware|"
-    r"remind me)|for the record|fyi|just so you know|for your information)"
-    r"(?:(?:,? that|:|,) ?(?=\w)| (?=(?:I|I['’]\w{1,3}|my|we|we['’]\w{1,3}|our)\b))",
+    r"remind me)(?:(?: that|:) ?(?=\w)| (?=(?:I|I['’]\w{1,3}|my|we|we['’]\w{1,3}|our)\b))|"
+    r"(?:for the record|fyi|just so you know|for your information)(?:, ?|: ?| )(?=\w))",
     re.IGNORECASE,
+)
+_YOU = re.compile(r"\byou(?:rs?|rself)?\b", re.IGNORECASE)
+"""Whoever says "remember that you can ..." gives advice."""
+_ADDRESSES = re.compile(
+    r"\b(?:I|me|my|please|answer|repl(?:y|ies)|respond|responses?|from now on|going forward)\b", re.IGNORECASE
 )
 _VAGUE = re.compile(r"\bI (?:\w{1,20} )?prefer (?:it|that|this|them|these|those)\b", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
@@ -114,7 +119,11 @@ def is_lasting(sentence: str) -> bool:
     for words, pattern in _FACTS:
         if _has_one(lower, words) and _tells(pattern, sentence):
             return True
-    return instructs(sentence, frozenset(_WORD.findall(lower))) and _VAGUE.search(sentence) is None
+    return (
+        instructs(sentence, frozenset(_WORD.findall(lower)))
+        and _ADDRESSES.search(sentence) is not None
+        and _VAGUE.search(sentence) is None
+    )
 
 
 def _has_one(text: str, words: Iterable[str]) -> bool:
@@ -151,13 +160,14 @@ def is_liking(sentence: str) -> bool:
 
 def asks_to_remember(sentence: str) -> bool:
     """Whether the sentence asks that what it says be remembered: "Could you remember that I am vegan?"."""
-    return _TOLD_TO_REMEMBER.match(sentence) is not None
+    found = _TOLD_TO_REMEMBER.match(sentence)
+    return found is not None and _YOU.search(sentence, found.end()) is None
 
 
 def without_request(sentence: str) -> str:
     """The sentence without a request to remember it, as a statement."""
     found = _TOLD_TO_REMEMBER.match(sentence)
-    if found is None:
+    if found is None or not asks_to_remember(sentence):
         return sentence
     rest = sentence[found.end() :].rstrip("?？ ")
     return f"{rest[:1].upper()}{rest[1:]}{'' if rest.endswith(('.', '!', '…')) else '.'}"
