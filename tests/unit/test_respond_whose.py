@@ -97,6 +97,7 @@ def test_a_text_names_a_thing_by_a_verb_or_by_the_name_behind_it():
     assert not may_name("Our cat is called Miso.", {"dog"})
     assert not may_name("A dog, I think.", {"dog"})
     assert may_name("Her name is Pepper, she is nine.", {"dog"})
+    assert may_name("I came home with a greyhound. Her name is Pepper.", {"dog"})
     assert not may_name("We have a cat. Her name is Pepper.", {"dog"})
 
 

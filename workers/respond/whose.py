@@ -18,10 +18,17 @@ _NAMING = re.compile(r"\b(?:names?(?:['’]s| is| are| was)|named|called)\b", re
 _WORD = re.compile(r"\w+")
 _NAME_BEHIND = re.compile(r"(?:,| is)? (?!I\b)[A-Z]\w")
 _NAMED_BEFORE = re.compile(
-    r"\W{0,3}(?:(?:his|her|its|their) names? (?:is|was|are)|"
+    r"\b(?:(?:his|her|its|their) names? (?:is|was|are)|"
     r"(?:he|she|it|they)(?:['’](?:s|re)| is| are) (?:called|named))\b",
     re.IGNORECASE,
 )
+_KNOWN_THINGS = frozenset(
+    terms(
+        "dog puppy cat kitten rabbit hamster parrot horse son daughter kid child baby wife husband partner girlfriend"
+        " boyfriend sister brother mother mom mum father dad aunt uncle cousin friend boss manager teacher coach"
+    )
+)
+"""What a name in the text is more likely to be of, where the text has one of these."""
 _NAME_WORDS = re.compile(r"\b(?:names?|called|named)\b", re.IGNORECASE)
 _OF_SELF = re.compile(
     r"\b(?:am|was|do|did|have|had|can|could|should|must|may|will|would)(?:n['’]t)? I\b", re.IGNORECASE
@@ -70,7 +77,7 @@ def may_name(text: str, stems: Collection[str]) -> bool:
     """
     things = [word for word in _WORD.finditer(text) if not set(terms(word.group())).isdisjoint(stems)]
     if not things:
-        return _NAMED_BEFORE.match(text) is not None
+        return _NAMED_BEFORE.search(text) is not None and _KNOWN_THINGS.isdisjoint(terms(text))
     return gives_a_name(text) or any(_NAME_BEHIND.match(text, thing.end()) for thing in things)
 
 
