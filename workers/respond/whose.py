@@ -28,7 +28,7 @@ _KNOWN_THINGS = frozenset(
         " boyfriend sister brother mother mom mum father dad aunt uncle cousin friend boss manager teacher coach"
     )
 )
-"""What a name in the text is more likely to be of, where the text has one of these."""
+"""Stems of things that a name in the same text more likely names."""
 _NAME_WORDS = re.compile(r"\b(?:names?|called|named)\b", re.IGNORECASE)
 _OF_SELF = re.compile(
     r"\b(?:am|was|do|did|have|had|can|could|should|must|may|will|would)(?:n['’]t)? I\b", re.IGNORECASE
