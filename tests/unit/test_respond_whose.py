@@ -38,6 +38,8 @@ ANSWERS = {
     "Where do I work?": "university hospital",
     "What do I do for a living?": "university hospital",
     "How old am I?": "42",
+    "Where did I live before?": "Porto",
+    "Where did I work before?": "St. Anne",
     "What are my children called?": "Leo and Ida",
     "What is my cat called?": "Miso",
     "What is the dog's name?": "Biscuit",

@@ -49,8 +49,6 @@ _HOME_ASKED = re.compile(
     r"\b(?:city|town|country) \w{1,10} (?:\w{1,30} ){1,2}?(?:live|living|from)\b|\bhome ?town\b",
     re.IGNORECASE,
 )
-
-
 _AGE_ASKED = re.compile(r"\bhow old\b|\bage\b", re.IGNORECASE)
 _STATES = ((_WORK_ASKED, tells_work), (_HOME_ASKED, tells_home), (_AGE_ASKED, tells_age))
 _OWN_STATE = re.compile(
