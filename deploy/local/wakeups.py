@@ -11,6 +11,8 @@ from typing import Final
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from eunoe.workers.stores.connection import is_closed
+
 CHANNEL: Final = "eunoe:records"
 EVERY_S: Final = 5.0
 """Least time between two wakeups; a consumer that was woken is not idle for twice as long."""
@@ -53,8 +55,9 @@ class Wakeups:
     async def _publish(self) -> None:
         try:
             await self._redis.publish(CHANNEL, b"")
-        except (RedisError, OSError):
+        except (RedisError, OSError, RuntimeError) as fault:
             self._sent_at = float("-inf")  # the next report tries again
+            _let_pass_lost_connection(fault)
 
 
 async def receive_wakeups(redis_url: str, notify: Callable[[], None]) -> None:
@@ -66,5 +69,12 @@ async def receive_wakeups(redis_url: str, notify: Callable[[], None]) -> None:
                     await messages.subscribe(CHANNEL)
                     async for _ in messages.listen():  # the first one confirms the subscription
                         notify()
-            except (RedisError, OSError):
+            except (RedisError, OSError, RuntimeError) as fault:
+                _let_pass_lost_connection(fault)
                 await asyncio.sleep(_RETRY_S)
+
+
+def _let_pass_lost_connection(fault: Exception) -> None:
+    """Raise a ``RuntimeError`` again, unless uvloop raised it for a connection that closed."""
+    if isinstance(fault, RuntimeError) and not is_closed(fault):
+        raise fault

@@ -19,6 +19,10 @@ from tests.faults.rebuilding import rebuild
 from tests.faults.workers import EXPECTED, Nursery
 from tests.support.command import until
 
+_CRASHED = "eunoe crashed"
+"""The line that a process logs above the traceback of a crash begins with this, after its time."""
+_CRASH_CHARACTERS = 6000
+
 Act = Callable[[House, Load, random.Random], Awaitable[None]]
 """What a fault does to a house that works off a load."""
 
@@ -151,10 +155,17 @@ def _judge_exits(house: House, outcome: Outcome) -> None:
     for worker in house.workers:
         for code, times in worker.exits.items():
             if code not in EXPECTED:
-                lines = worker.log.read_text(errors="replace").strip().splitlines()
-                reasons = [line for line in lines if line.startswith("eunoe: ")]  # a later process may have said more
-                last = (reasons or lines)[-3:]
-                outcome.faults.append(f"{worker.stage} ended {times} times with code {code}: {' | '.join(last)}")
+                why = _why_it_ended(worker.log.read_text(errors="replace"))
+                outcome.faults.append(f"{worker.stage} ended {times} times with code {code}: {why}")
+
+
+def _why_it_ended(log: str) -> str:
+    """What the processes of a log said of their ends: crashes with their tracebacks, else the last reasons or lines."""
+    if (begin := log.find(_CRASHED)) >= 0:
+        return log[begin : begin + _CRASH_CHARACTERS]
+    lines = log.strip().splitlines()
+    reasons = [line for line in lines if line.startswith("eunoe: ")]  # a later process may have said more
+    return " | ".join((reasons or lines)[-3:])
 
 
 def differences(reference: Findings, found: Findings, but: Set[str] = frozenset()) -> list[str]:

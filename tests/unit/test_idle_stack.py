@@ -4,15 +4,18 @@ import asyncio
 import itertools
 import os
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Self
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from redis.asyncio import Redis
 
 from eunoe.deploy.local.tansu.activity import TRACE_TARGET, BrokerOutput
 from eunoe.deploy.local.tansu.pacing import IDLE_AFTER_S, MAX_REST_S, Pacing, rest_s
-from eunoe.deploy.local.wakeups import EVERY_S, Wakeups
+from eunoe.deploy.local.wakeups import EVERY_S, Wakeups, receive_wakeups
 from eunoe.deploy.observability.monitor import IDLE_ROUNDS, Rounds
 from eunoe.deploy.observability.process_costs import sample_tree
 from eunoe.workers.runner.metrics import LoopMeter
@@ -114,6 +117,36 @@ async def test_wakeups_reach_this_process_at_once_and_not_more_often_than_needed
     await wakeups.close()
     assert woken == [100.0, 100.0 + EVERY_S]
     assert 2 * EVERY_S <= IDLE_AFTER_S  # who is woken does not rest before the next wakeup
+
+
+class _Messages:
+    """A subscription that is lost, as uvloop reports it; the next one works, and ends with a bug."""
+
+    def __init__(self) -> None:
+        self._faults = [RuntimeError("a bug"), RuntimeError("unable to perform operation; the handler is closed")]
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    async def subscribe(self, _channel: str) -> None:
+        if len(self._faults) > 1:
+            raise self._faults.pop()
+
+    async def listen(self) -> AsyncIterator[None]:
+        yield
+        raise self._faults.pop()
+
+
+async def test_wakeups_go_on_where_uvloop_finds_the_connection_closed(monkeypatch: pytest.MonkeyPatch):
+    woken: list[None] = []
+    messages = _Messages()
+    monkeypatch.setattr("eunoe.deploy.local.wakeups._RETRY_S", 0.0)
+    monkeypatch.setattr(Redis, "pubsub", lambda _redis: messages)
+    with pytest.raises(RuntimeError, match="a bug"):
+        await receive_wakeups("redis://127.0.0.1:1/0", lambda: woken.append(None))
+    assert len(woken) == 1
 
 
 async def test_the_event_loop_is_sampled_seldom_while_there_is_nothing_to_do():

@@ -1,9 +1,13 @@
 """Commands packed in C are those that redis-py packs."""
 
+import asyncio
+
 import pytest
+import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 from redis.asyncio import Connection
+from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import DataError
 
 from eunoe.deploy.clients.redis_connections import TcpConnection
@@ -28,3 +32,22 @@ def test_a_word_of_another_type_is_refused(kind: type[Connection], word: object)
 def test_a_lone_surrogate_is_refused() -> None:
     with pytest.raises(UnicodeEncodeError):
         TcpConnection().pack_command("GET", "\ud800")
+
+
+def test_a_connection_that_closed_is_lost_with_uvloop_too() -> None:
+    async def send_to_closed(port: int) -> None:
+        connection = TcpConnection(port=port, protocol=2, driver_info=None)
+        await connection.connect()
+        connection._writer.transport.abort()
+        while "closed=False" in repr(connection._writer.transport):
+            await asyncio.sleep(0)
+        with pytest.raises(ConnectionLost):
+            await connection.send_command("GET", "key")
+
+    async def run() -> None:
+        server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1")
+        async with server:
+            await send_to_closed(server.sockets[0].getsockname()[1])
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())
