@@ -39,7 +39,7 @@ def test_a_connection_that_closed_is_lost_with_uvloop_too() -> None:
         connection = TcpConnection(port=port, protocol=2, driver_info=None)
         await connection.connect()
         connection._writer.transport.abort()
-        while "closed=False" in repr(connection._writer.transport):
+        while "closed=False" in repr(connection._writer.transport):  # noqa: ASYNC110 - nothing to await
             await asyncio.sleep(0)
         with pytest.raises(ConnectionLost):
             await connection.send_command("GET", "key")
