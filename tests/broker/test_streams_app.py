@@ -112,6 +112,22 @@ async def test_topics_are_made_once_and_never_with_another_count(kafka: KafkaSet
 
 
 @pytest.mark.needs("append-time")
+async def test_what_many_producers_begin_a_log_with_is_read_from_its_begin(kafka: KafkaSettings) -> None:
+    names, partitions = TopicNames(prefix=given.own_prefix()), 24
+    await create_topics(kafka, names, partitions)
+    async with contextlib.AsyncExitStack() as closing:
+        publishers = [KafkaPublisher(kafka, names) for _ in range(8)]
+        for publisher in publishers:
+            closing.push_async_callback(publisher.stop)
+        await asyncio.gather(*(publisher.start() for publisher in publishers))
+        first = [Message("conversations", b"k", b"0", partition=number) for number in range(partitions)]
+        places = await asyncio.gather(*(publisher.publish([one]) for one in first for publisher in publishers))
+    written = {(place.partition, place.offset) for found in places for place in found}
+    read = [(record.partition, record.offset) async for record in read_all(kafka, names, "conversations")]
+    assert len(read) == len(publishers) * partitions
+    assert set(read) == written
+
+
 async def test_what_is_said_bears_the_time_of_the_log(kafka: KafkaSettings, names: TopicNames) -> None:
     async with AIOKafkaProducer(**client_options(kafka)) as producer:
         for topic in (Topic.CONVERSATIONS, Topic.SESSIONS):

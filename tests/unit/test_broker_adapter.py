@@ -11,7 +11,7 @@ from eunoe.deploy.clients.live_settings import with_changes
 from eunoe.deploy.contracts.settings_page import settings_rows
 from eunoe.deploy.local.notice import StackUrls
 from eunoe.deploy.local.tansu.adapter import TansuAdapter
-from eunoe.deploy.local.tansu.gaps import GaplessConsumer
+from eunoe.deploy.local.tansu.consumer import TansuConsumer
 from eunoe.deploy.settings import Settings, read_settings
 from eunoe.schemas.errors import Refused
 from eunoe.streams.broker_adapter import OrdinaryBroker
@@ -33,7 +33,7 @@ def test_one_setting_chooses_the_adapter(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("EUNOE_BROKER__EMBEDDED", "true")
     adapter = read_settings().kafka_settings.adapter
     assert adapter == TansuAdapter()
-    assert adapter.consumer_class is GaplessConsumer
+    assert adapter.consumer_class is TansuConsumer
 
 
 def test_the_environment_cannot_set_an_adapter(monkeypatch: pytest.MonkeyPatch):

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from eunoe.deploy.local.tansu.gaps import GaplessConsumer
+from eunoe.deploy.local.tansu.consumer import TansuConsumer
 from eunoe.deploy.local.tansu.pacing import Pacing
 from eunoe.streams.broker_adapter import ConsumerLoad, Notify
 
@@ -17,9 +17,9 @@ _ENDS_POLL_MS = 20
 
 @dataclass(frozen=True, slots=True)
 class TansuAdapter:
-    """A `eunoe.streams.broker_adapter.BrokerAdapter`: waits at gaps, paces fetches, and leaves groups properly."""
+    """A `eunoe.streams.broker_adapter.BrokerAdapter`: waits at gaps, reads from 0, paces fetches, leaves groups."""
 
-    consumer_class: ClassVar[type[AIOKafkaConsumer]] = GaplessConsumer
+    consumer_class: ClassVar[type[AIOKafkaConsumer]] = TansuConsumer
 
     def attach(self, consumer: AIOKafkaConsumer, load: ConsumerLoad) -> Notify:
         """Pace the fetches of a consumer; a brief one is not delayed."""

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 
-from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.consumer.fetcher import FetchResult, PartitionRecords
 
 from eunoe.streams.batches import UnreadableBatch
@@ -55,8 +55,8 @@ class Gaps:
         return False
 
 
-class _Results(collections.OrderedDict[TopicPartition, object]):
-    """The fetcher's results; each of them ends at the first gap."""
+class GaplessResults(collections.OrderedDict[TopicPartition, object]):
+    """The results of aiokafka's fetcher; each of them ends at the first gap."""
 
     def __init__(self, gaps: Gaps) -> None:
         super().__init__()
@@ -68,12 +68,3 @@ class _Results(collections.OrderedDict[TopicPartition, object]):
             records = fetched._records_iterator  # noqa: SLF001
             fetched._records_iterator = self._gaps.until_gap(partition, fetched, records)  # noqa: SLF001
         super().__setitem__(partition, result)
-
-
-class GaplessConsumer(AIOKafkaConsumer):  # type: ignore[misc]
-    """An aiokafka consumer that waits at gaps."""
-
-    async def start(self) -> None:
-        """Connect as every consumer does, then watch the fetched records for gaps."""
-        await super().start()
-        self._fetcher._records = _Results(Gaps())  # noqa: SLF001
