@@ -126,7 +126,7 @@ class ServerProcess:
         Raises `PortTaken` when another process listens on its port, `Unavailable` with the end of its log when it ends
         or does not answer within ``timeout_s`` seconds.
         """
-        _check_port(self.server)
+        check_port(self.server.name, self.server.port)
         self.server.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open_private(self.server.log, "wb") as log:
             self._process = await self._spawn(log)
@@ -199,7 +199,8 @@ class ServerProcess:
 
     def _check_start(self, process: asyncio.subprocess.Process) -> None:
         if process.returncode is not None:
-            _check_port(self.server)  # another process may have taken it since the check before the start
+            # another process may have taken it since the check before the start
+            check_port(self.server.name, self.server.port)
             raise Unavailable(self._trouble(f"ended with code {process.returncode} at its start"))
 
     def _trouble(self, what: str) -> str:
@@ -211,11 +212,12 @@ class ServerProcess:
         return f"{server.name} on {HOST}:{server.port} {what}: see {server.log} and start again{end_of_log}"
 
 
-def _check_port(server: Server) -> None:
-    error = bind_error(server.port)
+def check_port(name: str, port: int) -> None:
+    """Raise `PortTaken` where the server ``name`` could not listen on ``port``."""
+    error = bind_error(port)
     if error is not None:
         raise PortTaken(
-            f"{server.name} cannot listen on {HOST}:{server.port} ({error.strerror}): "
+            f"{name} cannot listen on {HOST}:{port} ({error.strerror}): "
             "stop the process that listens there, or choose another port"
         )
 

@@ -27,6 +27,7 @@ from eunoe.deploy.local.journal_sealing import open_entry
 from eunoe.deploy.local.journal_writer import JournalWriter
 from eunoe.deploy.local.kept import KeptData
 from eunoe.deploy.local.ports import HOST, free_port
+from eunoe.deploy.local.servers import check_port
 from eunoe.deploy.local.stack import LEDGER, LocalStack, Ports
 from eunoe.deploy.observability.index_watch import report_lost_index
 from eunoe.deploy.process.erasing import EraserOnDemand
@@ -100,9 +101,10 @@ async def open_standalone(
 
     With ``forks`` its processes are forked, and share memory.
 
-    Raises `Refused` when the directory is in use or was made with other partitions, `Unavailable` when a part
-    does not come up.
+    Raises `Refused` when the directory is in use or was made with other partitions, or a port is taken; `Unavailable`
+    when a part does not come up.
     """
+    _check_http_port(options)
     async with LocalStack(options.data, options.ports) as stack, AsyncExitStack() as closing:
         unpinned = on_stack(settings, stack.urls)
         settings = await live_settings(unpinned)
@@ -142,6 +144,11 @@ async def open_standalone(
         await _ended(erasing)
         if workers and writer is not None:
             await _settle(system, writer, options, report)
+
+
+def _check_http_port(options: StandaloneOptions) -> None:
+    if options.workers and options.http_port:
+        check_port("gateway", options.http_port)
 
 
 def _eraser(settings: Settings, stack: LocalStack, forks: ForkServer | None) -> EraserOnDemand:

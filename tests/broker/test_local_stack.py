@@ -45,6 +45,7 @@ from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.qdrant_rest import QdrantRest
+from tests.support.command import eunoe
 from tests.support.contracts import calm, times
 from tests.support.stack import alive
 
@@ -326,6 +327,19 @@ async def test_a_taken_port_is_told_and_nothing_is_left(tmp_path: Path) -> None:
     assert find_stack(tmp_path) is None
     async with LocalStack(tmp_path) as again:
         assert again.epoch == 2
+
+
+@pytest.mark.broker
+async def test_a_taken_port_of_the_gateway_is_told_before_anything_starts(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        result = await eunoe("up", "--http-port", str(port), cwd=tmp_path)
+    assert result.code == 2
+    assert f"gateway cannot listen on 127.0.0.1:{port}" in result.err
+    assert "choose another port" in result.err
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.broker
