@@ -27,7 +27,7 @@ def generations(as_json: Json = False) -> None:
         log = 0 if made is None else made.log
         table.add_row(
             one.name,
-            "yes" if one.is_live else "",
+            "yes" if one.is_live else "being promoted" if one.is_promoting else "",
             "by its workers" if made is None else f"{made.made_at:%Y-%m-%d %H:%M}",
             "" if made is None else made.source,
             "" if made is None else made.state.value,
@@ -39,4 +39,4 @@ def generations(as_json: Json = False) -> None:
 
 def _document(one: Listed) -> dict[str, object]:
     made = None if one.made is None else one.made.model_dump(mode="json", exclude={"name"})
-    return {"name": one.name, "live": one.is_live, "made": made}
+    return {"name": one.name, "live": one.is_live, "promoting": one.is_promoting, "made": made}

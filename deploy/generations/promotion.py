@@ -56,7 +56,9 @@ async def promote(settings: Settings, name: str, report_lag: ReportCount) -> str
 
     First waits until the generation's workers have caught up; ``report_lag`` is called with the number of records
     left. Then publishes a control record into every partition of the log: asks before it belong to the old
-    generation, those after it to the new one. Neither memory changes, so promoting the old one again undoes it.
+    generation, those after it to the new one. Neither memory changes, so promoting the old one again undoes it,
+    also where this was interrupted between the two.
+
     Raises `Refused` for a generation that is incomplete, has no workers or lacks points in Qdrant, `Unavailable` when
     a server is down.
     """
@@ -65,17 +67,19 @@ async def promote(settings: Settings, name: str, report_lag: ReportCount) -> str
         pointer, made = await registry.pointer(), await registry.find(name)
         before = pointer.live or FIRST
         _check_whole(name, pointer, made)
-        if name == before:
-            raise Refused(f"{name} is live already")
+        check_next(name, before, pointer.promoting)
         live = await settings_in(registry, settings.model_copy(update={"generation": before}))
         check_same_log(live.names, name, made)
         target = await settings_in(registry, settings.model_copy(update={"generation": name}))
         await check_index_there(target)  # its memory stages wait then and would never catch up
         await caught_up(target, report_lag)
         await check_index_whole(target)
+        if pointer.promoting == before:
+            await registry.promote(before)  # all of it was done but to take the note away
+        await registry.begin_promotion(name)
         await _append_promotions(target, name, await registry.announce(name))
         await registry.promote(name)
-    return before
+    return before if name != before else str(pointer.promoting)
 
 
 def check_same_log(live: TopicNames, name: str, made: Generation | None) -> None:
@@ -92,6 +96,22 @@ def check_same_log(live: TopicNames, name: str, made: Generation | None) -> None
             f"{name} reads {left}, which {present} has replaced: it lacks everything said since then. Build another"
             " generation from the present log (`eunoe rebuild`); to change partitions, `eunoe topics repartition`"
         )
+
+
+def check_next(name: str, live: str, promoting: str | None) -> None:
+    """Raise `Refused` where ``name`` is live, and where the promotion of another one was interrupted.
+
+    The live generation undoes an interrupted promotion, for which it is promoted once more.
+    """
+    interrupted = promoting not in (None, live)
+    if name == live and not interrupted:
+        raise Refused(f"{name} is live already")
+    if interrupted and name not in (live, promoting):
+        raise Refused(f"the promotion of {promoting} was interrupted: {_way_out(str(promoting), live)}")
+
+
+def _way_out(promoting: str, live: str) -> str:
+    return f"`eunoe promote {promoting}` completes it, `eunoe promote {live}` undoes it"
 
 
 def _check_whole(name: str, pointer: Pointer, made: Generation | None) -> None:
@@ -157,6 +177,9 @@ async def check_droppable(settings: Settings, name: str) -> None:
         raise Refused(f"no generation {name}: there are {', '.join(found)}")
     if found[name].is_live:
         raise Refused(f"{name} is live: promote another generation first")
+    if found[name].is_promoting:
+        live = next(one.name for one in found.values() if one.is_live)
+        raise Refused(f"the promotion of {name} was interrupted, and it may answer: {_way_out(name, live)}")
     made = found[name].made
     if made is not None and made.state is GenerationState.MOVING:
         raise Refused(f"{name} answers already: continue `eunoe topics repartition {made.plan['partitions']}`")

@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from eunoe.deploy.clients.redis import open_redis_url
+from eunoe.deploy.generations.promotion import check_droppable, check_next
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.errors import Refused
 from eunoe.workers.stores.generations import (
     Generation,
     Generations,
@@ -48,3 +51,53 @@ async def test_another_one_that_was_dropped_leaves_the_first(registry: Generatio
     await registry.forget("v2")
     assert [one.name for one in await listed(registry)] == ["v1"]
     assert await registry.pointer() == Pointer("v1", "v1")
+
+
+async def test_a_promotion_that_began_is_noted_until_one_ends(registry: Generations) -> None:
+    await registry.begin("v1")
+    await registry.write(V2)
+    await registry.begin_promotion("v2")
+    assert await registry.pointer() == Pointer("v1", "v1", "v2")
+    await registry.begin_promotion("v1")  # to undo it: the log may name v2 for as long as that has not ended
+    assert [(one.name, one.is_live, one.is_promoting) for one in await listed(registry)] == [
+        ("v1", True, False),
+        ("v2", False, True),
+    ]
+    await registry.promote("v1")
+    assert await registry.pointer() == Pointer("v1", "v1")
+    await registry.begin_promotion("v2")
+    await registry.promote("v2")
+    assert [(one.name, one.is_live, one.is_promoting) for one in await listed(registry)] == [
+        ("v1", False, False),
+        ("v2", True, False),
+    ]
+
+
+@pytest.mark.broker
+async def test_a_generation_whose_promotion_was_interrupted_cannot_be_dropped(redis_url: str) -> None:
+    settings = Settings(redis_url=redis_url, prefix=f"test-{secrets.token_hex(4)}")
+    async with open_redis_url(redis_url) as client:
+        registry = RedisGenerations(client, settings.prefix)
+        await registry.begin("v1")
+        await registry.write(V2)
+        await check_droppable(settings, "v2")
+        await registry.begin_promotion("v2")
+        told = r"the promotion of v2 was interrupted.* `eunoe promote v2` completes it, `eunoe promote v1` undoes it"
+        with pytest.raises(Refused, match=told):
+            await check_droppable(settings, "v2")
+        await registry.promote("v1")
+        await check_droppable(settings, "v2")
+        await client.delete(generations_key(settings.prefix), pointer_key(settings.prefix))
+
+
+def test_an_interrupted_promotion_is_completed_or_undone_before_another_one() -> None:
+    check_next("v2", "v1", None)
+    with pytest.raises(Refused, match="v1 is live already"):
+        check_next("v1", "v1", None)
+    check_next("v2", "v1", "v2")
+    check_next("v1", "v1", "v2")
+    with pytest.raises(Refused, match="`eunoe promote v2` completes it"):
+        check_next("v3", "v1", "v2")
+    check_next("v3", "v2", "v2")  # it ended but for its note
+    with pytest.raises(Refused, match="v2 is live already"):
+        check_next("v2", "v2", "v2")

@@ -60,6 +60,8 @@ class Pointer:
     """The generation that answers before the first promotion; `None`: no worker ever ran, or it was dropped."""
     live: str | None = None
     """The generation that readers use."""
+    promoting: str | None = None
+    """The generation whose promotion has begun and not ended: the log may name it already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class Listed:
     is_live: bool
     made: Generation | None
     """`None` where no rebuild built it: the first generation, derived as events came in."""
+    is_promoting: bool = False
+    """Whether its promotion has begun and not ended: asks may be its own already."""
 
 
 class Generations(Protocol):
@@ -83,8 +87,12 @@ class Generations(Protocol):
         """Make ``name`` live unless a generation already is; returns the pointer."""
         ...
 
+    async def begin_promotion(self, name: str) -> None:
+        """Note that the log is about to name ``name``; the note stays until `promote`, and no other replaces it."""
+        ...
+
     async def promote(self, name: str) -> None:
-        """Make another generation live."""
+        """Make another generation live, and end the promotion that had begun."""
         ...
 
     async def announce(self, name: str) -> str:
@@ -121,7 +129,7 @@ async def listed(registry: Generations) -> list[Listed]:
     pointer, made = await registry.pointer(), {one.name: one for one in await registry.all()}
     live = pointer.live or FIRST
     names = sorted({live, pointer.first or live, *made})
-    return [Listed(name, name == live, made.get(name)) for name in names]
+    return [Listed(name, name == live, made.get(name), name == pointer.promoting != live) for name in names]
 
 
 class RedisGenerations:
@@ -144,9 +152,14 @@ class RedisGenerations:
         await self._redis.command("HSETNX", self._pointer, "live", name)
         return await self.pointer()
 
+    async def begin_promotion(self, name: str) -> None:
+        """Note that the log is about to name ``name``."""
+        await self._redis.command("HSETNX", self._pointer, "promoting", name)
+
     async def promote(self, name: str) -> None:
-        """Make another generation live."""
+        """Make another generation live, and end the promotion that had begun."""
         await self._redis.command("HSET", self._pointer, "live", name)
+        await self._redis.command("HDEL", self._pointer, "promoting")
 
     async def announce(self, name: str) -> str:
         """A new nonce for the records that promote ``name``."""
@@ -202,9 +215,13 @@ class MemoryGenerations:
         self._pointer = Pointer(self._pointer.first or name, self._pointer.live or name)
         return self._pointer
 
+    async def begin_promotion(self, name: str) -> None:
+        """Note that the log is about to name ``name``."""
+        self._pointer = replace(self._pointer, promoting=self._pointer.promoting or name)
+
     async def promote(self, name: str) -> None:
-        """Make another generation live."""
-        self._pointer = replace(self._pointer, live=name)
+        """Make another generation live, and end the promotion that had begun."""
+        self._pointer = replace(self._pointer, live=name, promoting=None)
 
     async def announce(self, name: str) -> str:
         """A new nonce for the records that promote ``name``."""
