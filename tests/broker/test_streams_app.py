@@ -112,6 +112,16 @@ async def test_topics_are_made_once_and_never_with_another_count(kafka: KafkaSet
 
 
 @pytest.mark.needs("append-time")
+async def test_what_is_said_bears_the_time_of_the_log(kafka: KafkaSettings, names: TopicNames) -> None:
+    async with AIOKafkaProducer(**client_options(kafka)) as producer:
+        for topic in (Topic.CONVERSATIONS, Topic.SESSIONS):
+            await producer.send_and_wait(names.name(topic), b"x", timestamp_ms=1000)
+    (said,) = [record async for record in read_all(kafka, names, Topic.CONVERSATIONS)]
+    (derived,) = [record async for record in read_all(kafka, names, Topic.SESSIONS)]
+    assert abs(said.timestamp_ms / 1000 - time.time()) < 60
+    assert derived.timestamp_ms == 1000
+
+
 async def test_what_many_producers_begin_a_log_with_is_read_from_its_begin(kafka: KafkaSettings) -> None:
     names, partitions = TopicNames(prefix=given.own_prefix()), 24
     await create_topics(kafka, names, partitions)
@@ -126,16 +136,6 @@ async def test_what_many_producers_begin_a_log_with_is_read_from_its_begin(kafka
     read = [(record.partition, record.offset) async for record in read_all(kafka, names, "conversations")]
     assert len(read) == len(publishers) * partitions
     assert set(read) == written
-
-
-async def test_what_is_said_bears_the_time_of_the_log(kafka: KafkaSettings, names: TopicNames) -> None:
-    async with AIOKafkaProducer(**client_options(kafka)) as producer:
-        for topic in (Topic.CONVERSATIONS, Topic.SESSIONS):
-            await producer.send_and_wait(names.name(topic), b"x", timestamp_ms=1000)
-    (said,) = [record async for record in read_all(kafka, names, Topic.CONVERSATIONS)]
-    (derived,) = [record async for record in read_all(kafka, names, Topic.SESSIONS)]
-    assert abs(said.timestamp_ms / 1000 - time.time()) < 60
-    assert derived.timestamp_ms == 1000
 
 
 async def test_unequal_counts_are_refused(kafka: KafkaSettings) -> None:
