@@ -59,8 +59,8 @@ async def promote(settings: Settings, name: str, report_lag: ReportCount) -> str
     generation, those after it to the new one. Neither memory changes, so promoting the old one again undoes it,
     also where this was interrupted between the two.
 
-    Raises `Refused` for a generation that is incomplete, has no workers or lacks points in Qdrant, `Unavailable` when
-    a server is down.
+    Raises `Refused` for a generation that is incomplete, has no workers or lacks points in Qdrant, and where another
+    one's promotion was interrupted; `Unavailable` when a server is down.
     """
     async with open_redis(settings) as redis:
         registry = RedisGenerations(redis, settings.prefix)

@@ -6,7 +6,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -314,12 +315,18 @@ def test_a_damaged_book_is_refused(tmp_path: Path) -> None:
 # ---- faults of a start
 
 
-@pytest.mark.broker
-async def test_a_taken_port_is_told_and_nothing_is_left(tmp_path: Path) -> None:
+@contextmanager
+def taken_port() -> Iterator[int]:
+    """A port on which somebody else listens."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
-        port = other.getsockname()[1]
+        yield other.getsockname()[1]
+
+
+@pytest.mark.broker
+async def test_a_taken_port_is_told_and_nothing_is_left(tmp_path: Path) -> None:
+    with taken_port() as port:
         stack = LocalStack(tmp_path, Ports(redis=port))
         with pytest.raises(Refused, match=f"valkey cannot listen on 127.0.0.1:{port}"):
             await stack.start()
@@ -331,10 +338,7 @@ async def test_a_taken_port_is_told_and_nothing_is_left(tmp_path: Path) -> None:
 
 @pytest.mark.broker
 async def test_a_taken_port_of_the_gateway_is_told_before_anything_starts(tmp_path: Path) -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
+    with taken_port() as port:
         result = await eunoe("up", "--http-port", str(port), cwd=tmp_path)
     assert result.code == 2
     assert f"gateway cannot listen on 127.0.0.1:{port}" in result.err
@@ -346,10 +350,7 @@ async def test_a_taken_port_of_the_gateway_is_told_before_anything_starts(tmp_pa
 async def test_a_port_that_is_taken_meanwhile_is_left_for_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        taken = other.getsockname()[1]
+    with taken_port() as taken:
         offered = chain([taken], iter(free_port, None))
         monkeypatch.setattr(local_stack, "free_port", lambda: next(offered))
         async with LocalStack(tmp_path) as stack:
