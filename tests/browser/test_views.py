@@ -115,13 +115,20 @@ async def test_the_slider_goes_back_to_what_was_known(window: Window) -> None:
 
 async def test_a_reply_in_a_transcript_leads_to_its_reasons(window: Window) -> None:
     await window.open(f"/c/{ASKED}/sessions?s=6")
-    await window.page.get_by_role("link", name="a reply from memory: why?").click()
+    await window.page.get_by_role("link", name="why this reply?").click()
     await window.sees("It cites")
     assert "/why?reply=" in window.page.url
     for folded in ("Shown, but not cited", "Memories that rest on these", "The memory as it stood in the prompt"):
         await window.page.get_by_text(folded).click()
     await window.page.locator(".context .marked").first.wait_for()
     await window.picture("why-light")
+
+
+async def test_a_reply_without_reasons_says_where_else_it_may_come_from(window: Window) -> None:
+    window.expects_faults = True  # the browser tells of the answer 404
+    await window.open(f"/c/{ASKED}/why?reply=imported-1")
+    await window.sees("No reasons are kept for this reply")
+    await window.sees("imported replies, and those of another assistant, have none")
 
 
 async def test_someone_new_finds_out_why_a_reply_is_what_it_is(window: Window) -> None:

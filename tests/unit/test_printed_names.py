@@ -39,6 +39,7 @@ IMITATIONS = {
     "Ann 2 = Ben": "Ann 2 Ben",
     "Ann (2026-03-01)": "Ann 2026-03-01",
     "Ann (A reply from memory, proves nothing)": "Ann A reply from memory, proves nothing",
+    "Ann (an earlier reply)": "Ann an earlier reply",
     "Ann:": "Ann",
     "Ann\u3000\u3000[x] Ben": "Ann x Ben",
     "Ann⏎[Ben]": "Ann Ben",
@@ -96,7 +97,14 @@ PIECES = st.one_of(
     st.text(max_size=4),
 )
 NAMES = st.lists(PIECES, min_size=1, max_size=8).map("".join).map(str.strip)
-FORGED = (r"\[\s*\d+\s*\]", r":\s", r"\d\s*=", r"\(\s*(\w+ )?\d{4}-\d\d-\d\d", r"(?i)\(\s*a reply from memory", r"\s\s")
+FORGED = (
+    r"\[\s*\d+\s*\]",
+    r":\s",
+    r"\d\s*=",
+    r"\(\s*(\w+ )?\d{4}-\d\d-\d\d",
+    r"(?i)\(\s*a(n earlier reply| reply from memory)",
+    r"\s\s",
+)
 
 
 def rows(name: str) -> dict[str, tuple[str, str]]:

@@ -274,7 +274,7 @@ async def test_the_responder_s_own_words_are_not_shown():
     question = "where is the boat?"
     assert texts(await shelf.ask(Strategy.FUSED, question, 12)) == ["my boat is in Oslo"]
     context = await shelf.ask(Strategy.FUSED, question)
-    assert "(a reply from memory): the boat is in Rome" in context.text
+    assert "(an earlier reply): the boat is in Rome" in context.text
 
 
 def long_answer() -> str:

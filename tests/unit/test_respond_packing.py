@@ -147,7 +147,7 @@ async def test_the_agents_own_words_are_found_and_shown_as_its_own():
     ask = Ask(request_id="r1", record=False, budget_tokens=30)
     await pipeline.produce(utterance(50, "Which cinema did you suggest?", ask=ask))
     (found,) = pipeline.replies()
-    assert f"agent (a reply from memory): {reply}" in found.context
+    assert f"agent (an earlier reply): {reply}" in found.context
     assert (found.text, found.cited) == (f"On 1 January 2026 I said: “{reply}”", ())
     assert not [memory for memory in await all_memories(pipeline.store, "default/c") if "cinema" in memory.text]
 

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 MIN_ROWS = 4
 """Lines below which a context or a dialogue is not halved."""
-REPLY_MARK = " (a reply from memory)"
+REPLY_MARK = " (an earlier reply)"
 """Behind the speaker of an earlier reply of the responder."""
 PARTLY = "a part of it "
 """Words before the end of what is not all that an utterance says."""

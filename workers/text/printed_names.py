@@ -10,7 +10,7 @@ _IMITATES = re.compile(
     r"|[\[【〔〚⟦]\s?\d+\s?[\]】〕〛⟧]"  # [7] Ann
     r"|\d\s?="  # 2 = Ann
     r"|\(\s?(?:\w{1,20}\.?,? )?\d{4}-\d\d-\d\d"  # Ann (Sun 2026-03-01)
-    r"|\(\s?a reply from memory"
+    r"|\(\s?a(?:n earlier reply| reply from memory)"
     r"|\s{2}|[\n\v\f\r\x1c-\x1e\x85\u2028\u2029␊␍␤⏎↵]",
     re.IGNORECASE,
 )

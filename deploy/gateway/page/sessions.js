@@ -76,7 +76,7 @@ function Open({ id, item }) {
   </li>`;
 }
 
-/** The lines of a transcript; a reply from memory leads to its reasons. */
+/** The lines of a transcript; a reply leads to its reasons. */
 export function Lines({ id, lines, cited = () => false }) {
   useEffect(() => {
     const wanted = new URLSearchParams(location.hash.split("?")[1]).get("line");
@@ -87,7 +87,7 @@ export function Lines({ id, lines, cited = () => false }) {
   return html`<ul class="lines">${lines.map((line) => html`<li key=${line.utterance_id} id=${`line-${line.utterance_id}`}
     class=${`${line.reply_id ? "reply" : ""} ${cited(line) || line.utterance_id === wanted ? "cited" : ""}`}>
     <b dir="auto">${line.speaker}</b><${LongSaid} text=${line.text} />
-    ${line.reply_id && html`<a class="why" href=${link(["c", id, "why"], { reply: line.reply_id, at: line.at })}>a reply from memory: why?</a>`}
+    ${line.reply_id && html`<a class="why" href=${link(["c", id, "why"], { reply: line.reply_id, at: line.at })}>why this reply?</a>`}
     <span class="log" title=${line.at}>${minute(line.at)}</span>
   </li>`)}</ul>`;
 }

@@ -22,7 +22,7 @@ export function Why({ id, params }) {
 export function Explained({ id, reply, at, brief = false }) {
   const data = useData(withQuery(inConversation(id, `/replies/${encodeURIComponent(reply)}/why`), { at }));
   if (data.error?.status === 404) {
-    return html`<${Empty} title="This reply is not kept any more">Replies are kept for a week. What it cited stands in the transcript; its memories are in “memories”.<//>`;
+    return html`<${Empty} title="No reasons are kept for this reply">Those of eunoe's own replies are kept for a week; imported replies, and those of another assistant, have none. What it cited stands in the transcript; its memories are in “memories”.<//>`;
   }
   return html`<${Shown} of=${data} what="the reasons">${(found) => html`
     <${ReplyCard} reply=${found.reply} />
