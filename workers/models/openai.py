@@ -1,7 +1,7 @@
 """A language model behind an OpenAI-compatible endpoint."""
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from time import perf_counter
@@ -11,33 +11,30 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
 from eunoe.schemas.model_ports import Prompt
 from eunoe.streams.tracing import step
+from eunoe.workers.models.answer_bounds import AnswerBounds, prompt_text
 from eunoe.workers.models.answer_forms import form_name
 from eunoe.workers.models.asking import is_correcting
 from eunoe.workers.models.chat import ChatRequests
 from eunoe.workers.models.completion import Completion, answer_text, content_of
-from eunoe.workers.models.dialect import Dialect, Sampling, dialects_after, request_body
-from eunoe.workers.models.endpoint import Endpoint, code_of, refusal_of
+from eunoe.workers.models.dialect import Dialect, Sampling, request_body
+from eunoe.workers.models.dialect_choice import DialectChoice
+from eunoe.workers.models.endpoint import Endpoint, refusal_of
 from eunoe.workers.models.failing import FailingQuestions
 from eunoe.workers.models.limit import InFlightLimit
 from eunoe.workers.models.metering import ItemCounts, Prices, StageCalls, Usage, stage_of
 from eunoe.workers.models.profile_keeper import ProfileKeeper
-from eunoe.workers.models.reading import is_whole, read_answer, without_thoughts
+from eunoe.workers.models.reading import is_whole, read_answer
 from eunoe.workers.models.recording import request_hash
-from eunoe.workers.models.refusals import RefusalKind, RefusalReading
+from eunoe.workers.models.refusals import RefusalKind
 from eunoe.workers.models.retrying import RequestFailing, RetryEnvironment, Retrying, RetryPolicy, Transient
 from eunoe.workers.text.tokens import count_tokens
 
 if TYPE_CHECKING:
-    from openai import APIStatusError, AsyncOpenAI
+    from openai import AsyncOpenAI
 
 log = logging.getLogger(__name__)
 AnswerT = TypeVar("AnswerT", bound=Value)
 _MAX_TRIES = 8
-_NEEDED_SHARE = 0.5
-"""The share of a prompt's tokens for its answer that should be left for the question to be asked."""
-_LEAST_TOKENS = 128
-"""Tokens of an answer that must be left."""
-_FIRST_THOUGHTS, _MAX_THOUGHTS = 2048, 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +101,7 @@ class OpenAIModel:
         self._understood: set[str] = set()
         """Names of the forms that the endpoint has answered: a later refusal of one concerns the prompt."""
         self._failing = FailingQuestions()
+        self._bounds = AnswerBounds(self._profile, settings.sampling)
         self._requests = ChatRequests(
             settings.endpoint, self._shared.client, self._shared.limit, settings.environment.clock
         )
@@ -169,8 +167,7 @@ class OpenAIModel:
     async def fits(self, prompt: Prompt) -> bool:
         """Whether prompt and answer are within what is known of the model's limits."""
         await self._profile.load()
-        bound = self._bound(prompt, 0)
-        return bound is not None and bound >= _NEEDED_SHARE * prompt.max_tokens
+        return self._bounds.fits(prompt)
 
     async def answer(self, prompt: Prompt, form: type[AnswerT], *, urgent: bool = False) -> AnswerT:
         """Ask the model and parse its answer.
@@ -204,8 +201,8 @@ class OpenAIModel:
                 if thoughts:
                     await self._profile.learn(thinking_tokens=thoughts)
                 return completion
-            more = _more_thoughts(completion, thoughts or self._thinking())
-            if more is None or (self._bound(prompt, more) or 0) <= (self._bound(prompt, thoughts) or 0):
+            more = self._bounds.more_thoughts(prompt, completion, thoughts)
+            if more is None:
                 raise AnswerInvalid(
                     f"the answer was cut off after {prompt.max_tokens} tokens; answer more briefly",
                     AnswerFault.CUT,
@@ -219,29 +216,25 @@ class OpenAIModel:
         """The completion of a request that the endpoint takes: fewer tokens, or another dialect, where it refuses."""
         from openai import APIStatusError  # noqa: PLC0415 - see eunoe.workers.models.endpoint
 
-        dialect = self._profile.now.dialect
-        tried = {dialect}
+        choice = DialectChoice(self._profile.now.dialect, form, self._understood)
         for _ in range(_MAX_TRIES):
-            bound = self._bound(prompt, thoughts)
+            bound = self._bounds.tokens(prompt, thoughts)
             if bound is None:
                 raise AnswerInvalid("the question is longer than the model takes", AnswerFault.TOO_LARGE)
-            body = request_body(prompt, form, dialect, self._settings.sampling, bound)
+            body = request_body(prompt, form, choice.now, self._settings.sampling, bound)
             try:
                 completion = await self._sent(request_hash(self.name, prompt, form), body, urgent)
             except _FailsAlone:
-                dialect = self._simpler(form, dialect, tried)
-                tried.add(dialect)
+                choice.simplify()
                 continue
             except APIStatusError as error:
-                await self._learn_limits(prompt, thoughts, bound, refusal_of(error))
-                if refusal_of(error).kind is not RefusalKind.TOO_LARGE:
-                    # another call has learned a dialect meanwhile: it comes first
-                    learned = self._profile.now.dialect
-                    dialect = learned if learned not in tried else self._next_dialect(error, form, dialect, tried)
-                    tried.add(dialect)
+                refusal = refusal_of(error)
+                await self._bounds.learn(prompt, refusal, thoughts, bound)
+                if refusal.kind is not RefusalKind.TOO_LARGE:
+                    choice.change(error, learned=self._profile.now.dialect)
                 self._on_retry()
                 continue
-            await self._keep_dialect(dialect)
+            await self._keep_dialect(choice.now)
             self._understood.add(form_name(form))
             return completion
         raise AnswerInvalid("the endpoint refused the request in every form", AnswerFault.UNSUPPORTED)
@@ -261,75 +254,17 @@ class OpenAIModel:
         self._failing.answered(question)
         return completion
 
-    def _simpler(self, form: type[Value], dialect: Dialect, tried: Collection[Dialect]) -> Dialect:
-        """A simpler way to ask for a form that was never answered: some servers fail at a schema that they do not take.
-
-        Raises `AnswerInvalid` where there is none.
-        """
-        ways = () if form_name(form) in self._understood else dialects_after(dialect, frozenset())
-        for other in ways:
-            if other not in tried:
-                return other
-        raise AnswerInvalid("the endpoint fails at this question, and answers others", AnswerFault.REFUSED) from None
-
     async def _keep_dialect(self, dialect: Dialect) -> None:
         """Keep a dialect that has helped."""
         if dialect != self._profile.now.dialect:
             log.warning("dialect changed after a refusal: %s: %s", self.name, dialect)
             await self._profile.learn(dialect=dialect)
 
-    def _next_dialect(
-        self, error: "APIStatusError", form: type[Value], dialect: Dialect, tried: Collection[Dialect]
-    ) -> Dialect:
-        """The next dialect to try on a refused request; raises `AnswerInvalid` where there is none."""
-        named = refusal_of(error).parameters
-        prompt_is_at_fault = not named and form_name(form) in self._understood
-        others = () if prompt_is_at_fault else dialects_after(dialect, named)
-        for other in others:
-            if other not in tried:
-                return other
-        what = code_of(error) or error.status_code
-        fault = AnswerFault.REFUSED if prompt_is_at_fault else AnswerFault.UNSUPPORTED
-        raise AnswerInvalid(f"the endpoint refused this prompt ({what})", fault) from None
-
-    async def _learn_limits(self, prompt: Prompt, thoughts: int, sent: int, refusal: RefusalReading) -> None:
-        """Learn from a question that was too large; raises `AnswerInvalid` where it can be asked no smaller."""
-        if refusal.kind is not RefusalKind.TOO_LARGE:
-            return
-        text = _text_of(prompt)
-        cap, context = refusal.cap, refusal.context
-        if cap is None and context is None:
-            if refusal.about_output:
-                cap = max(1, sent // 2)
-            else:
-                context = int(0.9 * (self._profile.now.tokens(text) + sent))
-        await self._profile.learn(cap=cap, context=context)
-        if refusal.prompt_tokens is not None:
-            await self._profile.count(text, refusal.prompt_tokens)
-        bound = self._bound(prompt, thoughts)
-        if bound is None or bound >= sent:
-            if bound is not None:
-                await self._profile.underestimated(text)
-            raise AnswerInvalid("the question is longer than the model takes", AnswerFault.TOO_LARGE)
-
-    def _thinking(self) -> int:
-        return max(self._settings.sampling.thinking_tokens, self._profile.now.thinking_tokens)
-
-    def _bound(self, prompt: Prompt, thoughts: int) -> int | None:
-        """The tokens to ask for; `None` where too few are left for the answer."""
-        profile, sampling = self._profile.now, self._settings.sampling
-        wanted = prompt.max_tokens + max(thoughts, self._thinking())
-        cap = min(filter(None, (profile.cap, sampling.max_output)), default=wanted)
-        context = min(filter(None, (profile.context, sampling.context_window)), default=None)
-        room = wanted if context is None else context - profile.tokens(_text_of(prompt)) - _FRAME_TOKENS
-        bound = min(wanted, cap, room)
-        return bound if bound >= min(_LEAST_TOKENS, _NEEDED_SHARE * prompt.max_tokens) else None
-
     def _on_retry(self) -> None:
         self.usage.retries += 1
 
     async def _count(self, prompt: Prompt, completion: Completion) -> None:
-        text = _text_of(prompt)
+        text = prompt_text(prompt)
         if completion.tokens is not None:
             await self._profile.count(text, completion.tokens[0])
         asked, answered = completion.tokens or (count_tokens(text), count_tokens(completion.content))
@@ -340,18 +275,3 @@ class OpenAIModel:
 
 class _FailsAlone(Exception):
     """The endpoint fails at this request, and answers others."""
-
-
-_FRAME_TOKENS = 32
-"""Tokens of roles and marks around the texts of a prompt."""
-
-
-def _text_of(prompt: Prompt) -> str:
-    return f"{prompt.system}\n{prompt.user}"
-
-
-def _more_thoughts(completion: Completion, thoughts: int) -> int | None:
-    """More tokens for thoughts, where these alone have used up what an answer may have; else `None`."""
-    if without_thoughts(completion.content).strip() or thoughts >= _MAX_THOUGHTS:
-        return None
-    return max(_FIRST_THOUGHTS, 2 * thoughts)
