@@ -29,10 +29,10 @@ from tests.support.prompt_answers import PromptAnswers
 REQUESTS = {
     "blend/3": "16688bd202eb8433",
     "blend/3+corrected": "2b5735722756c910",
-    "link/2": "624f9dd4450f9a43",
+    "link/3": "9e9e1182757dccf3",
     "question/3": "8b7462cd09e1039c",
     "question/3+corrected": "a739893bcb2c34db",
-    "reply-refined/3": "e1f2679914e64564",
+    "reply-refined/3": "70c72f18a42e0a7f",
     "reply/3": "1d49e556ef15b6d6",
     "segment/2": "b764cf5276d051b1",
     "summarize/3": "cd7597914bfbdf5f",
@@ -41,7 +41,7 @@ REQUESTS = {
 }
 """Prompt → a hash over the hashes of all its requests."""
 
-WITH_A_MODEL, WITHOUT = "f0b2d168d4fed4cc", "9f26b5eb1f0ec15f"
+WITH_A_MODEL, WITHOUT = "63a42197f1ba13ae", "9f26b5eb1f0ec15f"
 """The digests of what is remembered."""
 
 ASKED_OFTEN = 3

@@ -8,7 +8,7 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Commit, Decision, Scope, Wait, Work
 from eunoe.schemas.memory import Change, ChangeKind, Ending, MemoriesChanged, Memory, MemoryStatus
 from eunoe.schemas.model_ports import Prompt
-from eunoe.schemas.relations import CAUSAL, Relation
+from eunoe.schemas.relations import CAUSAL, MEANINGS, Relation
 from eunoe.streams.codec import encode
 from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
 from eunoe.streams.record import Message
@@ -178,6 +178,15 @@ FIGURES = [
 ]
 
 
+def test_the_examples_of_the_prompt_keep_to_the_meanings():
+    """Figure 16 shows a cause that comes first under the name Reason; appendix B.1 calls B the reason for A."""
+    lines = [line for line in SYSTEM.splitlines() if line.startswith("A: ")]
+    examples = {line.rpartition(". ")[2]: line for line in lines}
+    assert "B is the reason" in MEANINGS[Relation.REASON]
+    assert examples["Reason"] == ("A: Ann gave up running. B: Ann had hurt her knee and could not run any more. Reason")
+    assert set(examples) <= {*Relation, "None"}
+
+
 @pytest.mark.parametrize(("relation", "older", "newer"), FIGURES, ids=[name for name, _, _ in FIGURES])
 async def test_the_figures_examples_become_edges(relation, older, newer):
     model = Scripted(told(relation))
@@ -189,7 +198,7 @@ async def test_the_figures_examples_become_edges(relation, older, newer):
     for shown in (*older, *newer, "2026-01-02", "2026-01-03"):
         assert shown in prompt.user
     (edge,) = await read_edges(plant.stores.state, KEY, ["2a"])
-    assert (edge.explanation, edge.made_by.model, edge.made_by.prompt) == ("since it shows", "scripted", "link/2")
+    assert (edge.explanation, edge.made_by.model, edge.made_by.prompt) == ("since it shows", "scripted", "link/3")
 
 
 @pytest.mark.parametrize(
@@ -362,7 +371,7 @@ async def test_two_bad_answers_leave_it_to_the_cues_and_are_marked(bad):
     await plant.session(2, memory("2a", "Ann showed her restored wooden canoes at the harbour"))
     assert len(model.prompts) == 2
     (edge,) = await read_edges(plant.stores.state, KEY, ["2a"])
-    assert (edge.relation, edge.made_by.fallback, edge.made_by.prompt) == (Relation.SAME_TOPIC, True, "link/2")
+    assert (edge.relation, edge.made_by.fallback, edge.made_by.prompt) == (Relation.SAME_TOPIC, True, "link/3")
     assert (await read_link_stats(plant.stores.state, KEY)).fallbacks == 1
 
 

@@ -14,7 +14,7 @@ from eunoe.workers.text.passages import excerpt
 from eunoe.workers.text.printed_names import printed_name
 from eunoe.workers.text.tokens import count_tokens
 
-NAME = "link/2"
+NAME = "link/3"
 
 _TOKENS_PER_PAIR = 80
 _BYTES_PER_TOKEN = _CHARS_PER_TOKEN = 4
@@ -37,7 +37,7 @@ said. Do not confuse A with B: A came first, and the relation is read from A to 
 
 Examples:
 A: Ann plays the violin in an orchestra. B: Ann gave up the violin and sings in a choir. Changed
-A: Ann has a son in Spain with a Spanish girlfriend. B: Ann is learning Spanish before her trip. Reason
+A: Ann gave up running. B: Ann had hurt her knee and could not run any more. Reason
 A: Ben is reading Redwall again. B: Ben has been busy with a painting and has no time to read. HinderedBy
 A: Ben adopted a dog. B: Ben's dog likes carrots. SameTopic
 A: Ann likes to cook pasta. B: Ann likes to swim. None
