@@ -124,9 +124,10 @@ async def test_both_the_question_and_the_last_two_utterances_search_and_nothing_
     assert "[2] Ann (Fri 2026-01-02)" not in script.prompts[-1].user
 
 
-async def test_ended_memories_do_not_crowd_out_those_that_hold():
+@pytest.mark.parametrize("searched", [50, 3])
+async def test_ended_memories_do_not_crowd_out_those_that_hold(searched: int):
     script = Scripted(NONE, question="boat")
-    desk = Desk(script, BlendSettings(retrieved=2))
+    desk = Desk(script, BlendSettings(retrieved=2, searched=searched))
     many = [ended_in(memory(f"1{letter}", "Ann has a boat."), 1) for letter in "abcdefghijkl"]
     await desk.keep(1, *many, memory("1m", "Ann has a blue boat."), memory("1n", "Ann has a new red boat."))
     await desk.ask(2, "Ann: My boat!")

@@ -38,7 +38,7 @@ from eunoe.workers.stores.memory import MemoryStore
 from eunoe.workers.stores.memory_index import MemoryIndex
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.tokens import count_tokens
-from eunoe.workers.update.memories import MEMORIES, STATS, MemoryStats
+from eunoe.workers.update.memories import CURRENT, MEMORIES, STATS, CurrentRef, MemoryStats
 from eunoe.workers.update.memories import NAME as UPDATE
 from eunoe.workers.update.memories import build_point as memory_point
 from eunoe.workers.update.settings import UpdateSettings
@@ -112,9 +112,13 @@ class Shelf:
         writes = [Put.of(SEGMENTS, one.segment_id, one) for one in self.segments]
         await self._commit(COMPRESS, [*writes, Put.of(SEGMENT_STATS, SEGMENT_STATS, stats)])
         kept = MemoryStats(memories=len(self.memories), session=9, speakers=SPEAKERS)
-        await self._commit(
-            UPDATE, [*(Put.of(MEMORIES, one.memory_id, one) for one in self.memories), Put.of(STATS, STATS, kept)]
-        )
+        held = [one for one in self.memories if one.ending is None]
+        refs = [(one.memory_id, CurrentRef(session=one.session, index=one.index, speaker=one.speaker)) for one in held]
+        rows = [
+            *(Put.of(MEMORIES, one.memory_id, one) for one in self.memories),
+            *(Put.of(CURRENT, id_, ref) for id_, ref in refs),
+        ]
+        await self._commit(UPDATE, [*rows, Put.of(STATS, STATS, kept)])
         for segment in self.segments:
             (vector,) = await self.embedder.embed([segment.denoised])
             words = terms(segment.denoised, drop=SPEAKERS)
@@ -215,6 +219,21 @@ async def test_current_shows_no_more_than_its_limit():
     await shelf.fill()
     assert len((await shelf.ask(Strategy.CURRENT, "which boat is red?")).rows) == 5
     assert len((await shelf.ask(Strategy.INSIGHT, "which boat is red?")).rows) == 10
+
+
+@pytest.mark.parametrize("kind", [Strategy.CURRENT, Strategy.INSIGHT])
+async def test_what_was_said_time_and_again_does_not_crowd_out_what_holds(kind: Strategy):
+    """A repeated sentence is kept, superseded by the memory that it repeats."""
+    shelf = Shelf()
+    shelf.said(1, "my boat is red", "my old boat lies at the pier")
+    for number in range(120):
+        shelf.noted(f"a{number:03}", "Ann's boat is red", "u1.0.0", by="m1")
+    shelf.noted("m1", "Ann's boat is red", "u1.0.0")
+    shelf.noted("m2", "Ann's old boat lies at the pier", "u1.0.1")
+    await shelf.fill()
+    context = await shelf.ask(kind, "which boat is red?")
+    assert texts(context) == ["Ann's boat is red", "Ann's old boat lies at the pier"]
+    assert {one.reason for one in context.left_out} <= {LeftOutReason.SUPERSEDED}
 
 
 async def test_insights_come_last_and_what_they_replace_is_not_shown():

@@ -337,6 +337,17 @@ async def test_a_session_takes_few_calls_whatever_is_remembered(remembered: int)
     assert len(await updates.current()) == remembered + 1
 
 
+async def test_beyond_the_budget_what_was_said_time_and_again_hides_no_other_memory():
+    """A repeated sentence is kept, superseded by the memory that it repeats, and found by its vector."""
+    near, gone = "Ann lives in Lyon near her sister.", "Ann lives in Lyon no longer."
+    updates = Updates(script={}, settings=UpdateSettings(max_pairs=2, similar=2, linked=False))
+    await updates.hear(formed(1, LYON, near, SAILS))
+    await updates.hear(*(formed(session, LYON) for session in range(2, 22)))
+    assert await updates.current() == [LYON, near, SAILS]
+    await updates.hear(formed(22, gone))
+    assert updates.model.seen[-1] == {(LYON, gone), (near, gone)}
+
+
 async def test_beyond_the_budget_linked_memories_are_judged_too():
     filler = [f"Ann owns {' '.join(f'thing{number}x{part}' for part in range(40))}." for number in range(12)]
     updates = Updates(script={}, settings=UpdateSettings(max_pairs=8, similar=1), linked=True)

@@ -2,16 +2,18 @@
 
 from collections.abc import Collection as Ids
 from collections.abc import Sequence
+from itertools import chain
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.events import Insight, Line
 from eunoe.schemas.memory import Memory
-from eunoe.schemas.model_ports import Embedder
+from eunoe.schemas.model_ports import Embedder, Vectors
 from eunoe.schemas.ports import Hit, Search, StateStore, VectorIndex
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.blend.turn import LATEST, speakers_of
 from eunoe.workers.stage import StageTables
+from eunoe.workers.stores.depths import depths
 from eunoe.workers.text.names import without_names
 from eunoe.workers.update.reads import read_memories
 
@@ -53,19 +55,32 @@ class Recall:
     ) -> tuple[Memory, ...]:
         """The best memories for the question and for the last two utterances, without duplicates, oldest first.
 
-        Memories are taken as of the beginning of the session; those in ``spent`` are left out.
+        Memories are taken as of the beginning of the session; those in ``spent`` are left out. Where most hits ended
+        before it, the search goes deeper.
         """
-        hits = await self._search(key, session, question, lines)
-        ids = sorted({hit.id for row in hits for hit in row} - set(spent))
-        held = {m.memory_id: m for m in await read_memories(self._store, key, ids) if was_current_before(m, session)}
-        chosen = {id_ for row in hits for id_ in _first(row, held, self._settings.retrieved)}
-        return tuple(sorted((held[id_] for id_ in chosen), key=lambda memory: memory.order))
+        vectors = await self._vectors(question, lines)
+        seen: set[str] = set(spent)
+        held: dict[str, Memory] = {}
+        rows: list[list[str]] = []
+        for limit in depths(max(self._settings.searched, self._settings.retrieved)):
+            hits = await self._search(key, session, vectors, limit)
+            fresh = sorted({hit.id for row in hits for hit in row} - seen)
+            seen |= set(fresh)
+            known = await read_memories(self._store, key, fresh)
+            held |= {memory.memory_id: memory for memory in known if was_current_before(memory, session)}
+            rows = [_first(row, held, self._settings.retrieved) for row in hits]
+            if all(
+                len(ids) == self._settings.retrieved or len(row) < limit for ids, row in zip(rows, hits, strict=True)
+            ):
+                break
+        return tuple(sorted((held[id_] for id_ in set(chain.from_iterable(rows))), key=lambda memory: memory.order))
 
-    async def _search(self, key: str, session: int, question: str, lines: Sequence[Line]) -> list[list[Hit]]:
+    async def _vectors(self, question: str, lines: Sequence[Line]) -> Vectors:
         speakers = speakers_of(lines)
         said = " ".join(line.text for line in lines[-LATEST:])
-        vectors = await self._embedder.embed([without_names(text, speakers) for text in (question, said)])
-        limit = max(self._settings.searched, self._settings.retrieved)
+        return await self._embedder.embed([without_names(text, speakers) for text in (question, said)])
+
+    async def _search(self, key: str, session: int, vectors: Vectors, limit: int) -> list[list[Hit]]:
         return await self._index.search(
             [
                 Search(Collection.MEMORIES, key, limit, dense=vector.astype("<f4").tobytes(), born_before=session)

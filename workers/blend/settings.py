@@ -17,7 +17,7 @@ class BlendSettings(Value):
     retrieved: int = Field(default=5, ge=1, le=50)
     """Memories retrieved by the question, and as many by the last two utterances; CREEM uses 5."""
     searched: int = Field(default=50, ge=1, le=500)
-    """Hits of a search among which current memories are sought."""
+    """Hits of a search among which current memories are sought first; where too few are, it goes deeper."""
     max_insights: int = Field(default=2, ge=1, le=5)
     """Maximum of insights of one turn; CREEM uses 2."""
     prompt_budget_tokens: int = Field(default=3000, ge=200)

@@ -2,21 +2,24 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from collections.abc import Collection as Collected
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 
-from eunoe.schemas.decisions import Collection
+from eunoe.schemas.decisions import Collection, SparseVector
 from eunoe.schemas.events import Insight, Strategy
 from eunoe.schemas.identity import content_digest
 from eunoe.schemas.memory import Memory, MemoryStatus
-from eunoe.schemas.ports import StateStore
+from eunoe.schemas.ports import Hit, StateStore
 from eunoe.schemas.replies import LeftOut, LeftOutReason, Source
 from eunoe.workers.respond.activation import by_activation
 from eunoe.workers.respond.context import Context, Row, heading_of, make_context, memory_row, pack, write_row
 from eunoe.workers.respond.left_out import left_out
 from eunoe.workers.respond.sources import HybridSearch, Query
+from eunoe.workers.stores.depths import depths
 from eunoe.workers.text.terms import query_vector
-from eunoe.workers.update.reads import read_memories, read_memory_frequencies, read_memory_stats
+from eunoe.workers.update.reads import read_current, read_memories, read_memory_frequencies, read_memory_stats
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +43,44 @@ class MemorySearch:
     """The weight of `by_activation` beside the searches."""
     rrf_k: int = 60
 
-    async def find(self, query: Query) -> list[tuple[Memory, float]]:
-        """The stored memories among the hits, best first, each with its score."""
+    async def find(self, query: Query, holding: int = 0) -> list[tuple[Memory, float]]:
+        """The stored memories among the hits, best first, each with its score.
+
+        ``holding``: so many current ones are sought, behind the first hits where these have fewer.
+        """
         stats, frequencies = await asyncio.gather(
             read_memory_stats(self.store, query.key),
             read_memory_frequencies(self.store, query.key, set(query.terms)),
         )
         if not stats.memories:
             return []
-        hits = await self.search.find(
-            Collection.MEMORIES, query, query_vector(query.terms, frequencies, stats.memories)
-        )
-        scores = {hit.id: hit.score for hit in hits}
-        known = await read_memories(self.store, query.key, list(scores), self.parse)
-        found = [(memory, scores[memory.memory_id]) for memory in known]
+        sparse = query_vector(query.terms, frequencies, stats.memories)
+        first = await self.search.find(Collection.MEMORIES, query, sparse)
+        found = await self._stored(query.key, first)
+        there = holding if stats.holding is None else min(holding, sum(stats.holding.values()))
+        lacking = there - len(current_only(found))
+        if lacking > 0 and len(first) >= self.search.settings.candidates:
+            found += await self._deeper(query, sparse, {hit.id for hit in first}, lacking)
         return by_activation(found, query.at, self.activation, self.rrf_k)
+
+    async def _deeper(
+        self, query: Query, sparse: SparseVector, known: Collected[str], lacking: int
+    ) -> list[tuple[Memory, float]]:
+        """The best ``lacking`` current memories that are not ``known``, or all that the deepest search finds."""
+        query = replace(query, vector=await self.search.vector_of(query))
+        fresh: list[Hit] = []
+        for limit in islice(depths(self.search.settings.candidates), 1, None):
+            hits = await self.search.find(Collection.MEMORIES, query, sparse, limit)
+            held = await read_current(self.store, query.key, [hit.id for hit in hits if hit.id not in known])
+            fresh = [hit for hit in hits if hit.id in held][:lacking]
+            if len(fresh) == lacking or len(hits) < limit:
+                break
+        return await self._stored(query.key, fresh)
+
+    async def _stored(self, key: str, hits: Sequence[Hit]) -> list[tuple[Memory, float]]:
+        scores = {hit.id: hit.score for hit in hits}
+        known = await read_memories(self.store, key, list(scores), self.parse)
+        return [(memory, scores[memory.memory_id]) for memory in known]
 
     async def read(self, key: str, ids: Sequence[str]) -> list[tuple[Memory, float]]:
         """The stored memories with these ids, each with the score 1."""
@@ -70,7 +96,7 @@ class CurrentSource:
 
     async def recall(self, query: Query) -> Context:
         """The memories that fit the budget, in log order, under day headings."""
-        hits = await self.search.find(query)
+        hits = await self.search.find(query, self.limit)
         found = current_only(hits)[: self.limit]
         shown = [show_memory(memory, score, Strategy.CURRENT, query.at) for memory, score in found]
         return pack(shown, query.budget_tokens, lay_out_memories, _no_shorter, hidden=_hidden(hits, found))
@@ -91,7 +117,10 @@ class InsightSource:
         insights = unique_insights(query.insights)
         replaced = {id_ for insight in query.insights for id_ in insight.replaces}
         blended = await self.search.read(query.key, query.looked_up)
-        hits = {memory.memory_id: (memory, score) for memory, score in [*blended, *await self.search.find(query)]}
+        hits = {
+            memory.memory_id: (memory, score)
+            for memory, score in [*blended, *await self.search.find(query, self.limit)]
+        }
         found = current_only(list(hits.values()))[: self.limit]
         refined = [pair for pair in found if pair[0].memory_id not in replaced]
         hidden = _hidden(list(hits.values()), found)

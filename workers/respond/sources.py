@@ -75,17 +75,26 @@ class HybridSearch:
     embedder: Embedder
     settings: RespondSettings
 
-    async def find(self, collection: Collection, query: Query, sparse: SparseVector) -> list[Hit]:
-        """The hits, best first; ``sparse`` is the question with its term weights."""
+    async def find(
+        self, collection: Collection, query: Query, sparse: SparseVector, limit: int | None = None
+    ) -> list[Hit]:
+        """The hits, best first; ``sparse`` is the question with its term weights.
+
+        ``limit``: hits requested from each search, `None` for those of the settings.
+        """
         searches: list[Search] = []
+        limit = self.settings.candidates if limit is None else limit
         if self.settings.retriever is not Retriever.BM25:
-            vector = query.vector
-            if vector is None:
-                vectors = await self.embedder.embed([without_names(text, query.speakers) for text in query.texts])
-                vector = mixed_vector(list(vectors), query.weights)
-            dense = vector.astype("<f4").tobytes()
-            searches.append(Search(collection, query.key, self.settings.candidates, dense=dense))
+            dense = (await self.vector_of(query)).astype("<f4").tobytes()
+            searches.append(Search(collection, query.key, limit, dense=dense))
         if self.settings.retriever is not Retriever.DENSE and sparse.indices:
-            searches.append(Search(collection, query.key, self.settings.candidates, sparse=sparse))
+            searches.append(Search(collection, query.key, limit, sparse=sparse))
         rankings: Sequence[list[Hit]] = await self.index.search(searches) if searches else []
         return reciprocal_rank_fusion(rankings, self.settings.rrf_k)
+
+    async def vector_of(self, query: Query) -> NDArray[np.float32]:
+        """The vector of the query's texts without names: its own, or computed. Raises `Unavailable`."""
+        if query.vector is not None:
+            return query.vector
+        vectors = await self.embedder.embed([without_names(text, query.speakers) for text in query.texts])
+        return mixed_vector(list(vectors), query.weights)

@@ -4,11 +4,15 @@ from collections.abc import Collection as Ids
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.model_ports import Embedder
 from eunoe.schemas.ports import Search, StateStore, VectorIndex
 from eunoe.workers.link.reads import linked_session, read_neighbours
+from eunoe.workers.stores.depths import depths
 from eunoe.workers.text.names import without_names
 from eunoe.workers.update.candidates import all_pairs, choose_pairs, fits, pair_up, restates
 from eunoe.workers.update.lifecycle import Lifecycle
@@ -18,7 +22,7 @@ from eunoe.workers.update.reads import current_ids, latest_current, read_current
 from eunoe.workers.update.settings import UpdateSettings
 
 OVERSAMPLE = 4
-"""Factor of hits requested over hits wanted: the index also holds ended memories."""
+"""Factor of hits requested first over hits wanted: the index also holds ended memories, and those of others."""
 
 
 class LinksMissing(Exception):
@@ -93,7 +97,7 @@ class CandidateReader:
             every = pair_up(sentences, [*self._holding(life, held), *own])
             if fits(every, self.settings):
                 return every, True
-        ranked = await self._ranked(life, sentences, speakers)
+        ranked = await self._ranked(life, sentences, holding, speakers)
         mine = {s.memory_id: [m for m in own if m.speaker == s.speaker] for s in sentences}
         said = _by_digest(m for m in life.current if not life.was_added(m.memory_id))
         same = {s.memory_id: said.get(text_digest(s), []) for s in sentences}
@@ -110,7 +114,7 @@ class CandidateReader:
         """
         newest = await latest_current(self.store, self.key, self.before - 1, latest, holding)
         memories = self._holding(life, await self.read(life, newest[::-1]))
-        hits = await self._similar(memories, speakers)
+        hits = await self._similar(memories, holding, speakers)
         await self.read(life, [id_ for ids in hits.values() for id_ in ids])
         pairs = ((memory, life.get(id_)) for memory in memories for id_ in hits[memory.memory_id])
         return [(memory, near) for memory, near in pairs if near is not None and self._holding(life, [near])]
@@ -121,10 +125,10 @@ class CandidateReader:
         ]
 
     async def _ranked(
-        self, life: Lifecycle, sentences: Sequence[Memory], speakers: Sequence[str]
+        self, life: Lifecycle, sentences: Sequence[Memory], holding: Mapping[str, int], speakers: Sequence[str]
     ) -> dict[str, list[Memory]]:
         """Sentence id → current memories of its speaker: similar ones, best first, then those linked to them."""
-        hits = await self._similar(sentences, speakers)
+        hits = await self._similar(sentences, holding, speakers)
         near = await self._neighbours({id_ for ids in hits.values() for id_ in ids}) if self.settings.linked else {}
         ranked: dict[str, list[Memory]] = {}
         for sentence in sentences:
@@ -133,25 +137,38 @@ class CandidateReader:
             ranked[sentence.memory_id] = [m for m in self._holding(life, known) if m.speaker == sentence.speaker]
         return ranked
 
-    async def _similar(self, sentences: Sequence[Memory], speakers: Sequence[str]) -> dict[str, list[str]]:
-        """Sentence id → the most similar memories of its speaker that were current before this session, best first."""
+    async def _similar(
+        self, sentences: Sequence[Memory], holding: Mapping[str, int], speakers: Sequence[str]
+    ) -> dict[str, list[str]]:
+        """Sentence id → the most similar memories of its speaker that were current before this session, best first.
+
+        ``holding`` as for `pairs`. Where most hits are ended, or of others, the search goes deeper.
+        """
         if not sentences:
             return {}
         vectors = await self.embedder.embed([without_names(sentence.text, speakers) for sentence in sentences])
-        limit = self.settings.similar * OVERSAMPLE
+        found: dict[str, list[str]] = {}
+        left = list(zip(sentences, vectors, strict=True))
+        for limit in depths(self.settings.similar * OVERSAMPLE):
+            rows = await self._search([vector for _, vector in left], limit)
+            held = await read_current(self.store, self.key, list(dict.fromkeys(id_ for row in rows for id_ in row)))
+            lacking = []
+            for (sentence, vector), row in zip(left, rows, strict=True):
+                own = [id_ for id_ in row if id_ in held and held[id_].speaker == sentence.speaker]
+                found[sentence.memory_id] = own[: self.settings.similar]
+                if len(row) == limit and len(own) < min(self.settings.similar, holding.get(sentence.speaker, 0)):
+                    lacking.append((sentence, vector))
+            left = lacking
+            if not left:
+                break
+        return found
+
+    async def _search(self, vectors: Sequence[NDArray[np.float32]], limit: int) -> list[list[str]]:
         searches = [
             Search(Collection.MEMORIES, self.key, limit, dense=vector.astype("<f4").tobytes(), born_before=self.before)
             for vector in vectors
         ]
-        rows = await self.index.search(searches)
-        held = await read_current(self.store, self.key, list(dict.fromkeys(hit.id for row in rows for hit in row)))
-        speaker_of = {id_: row.speaker for id_, row in held.items()}
-        return {
-            sentence.memory_id: [hit.id for hit in row if speaker_of.get(hit.id) == sentence.speaker][
-                : self.settings.similar
-            ]
-            for sentence, row in zip(sentences, rows, strict=True)
-        }
+        return [[hit.id for hit in row] for row in await self.index.search(searches)]
 
     async def _neighbours(self, ids: Ids[str]) -> dict[str, list[str]]:
         if not ids:
