@@ -61,5 +61,5 @@ def f1(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> float:
 
 
 def score(boundary_f1: float, p_k: float, difference: float) -> float:
-    """(2 · F1 + (1 − Pk) + (1 − WindowDiff)) / 4 (SuperDialseg; SeCom, section 3.4)."""
+    """(2 · F1 + (1 − Pk) + (1 − WindowDiff)) / 4 (SuperDialseg; SeCom, appendix A.1)."""
     return (2 * boundary_f1 + (1 - p_k) + (1 - difference)) / 4

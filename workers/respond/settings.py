@@ -54,9 +54,9 @@ class RespondSettings(Value):
     rrf_k: int = Field(default=60, ge=1)
     """Constant k of reciprocal rank fusion."""
     current: int = Field(default=5, ge=1)
-    """Maximum of memories that strategy current shows (Keep Me Updated, appendix B)."""
+    """Maximum of memories that strategy current shows (Keep Me Updated, appendix B.3)."""
     called_up: int = Field(default=10, ge=1)
-    """Maximum of memories that strategy insight retrieves (CREEM, section 3.1)."""
+    """Maximum of memories that strategy insight retrieves (CREEM, section 4.2: five for each of two queries)."""
     activation: float = Field(default=0.0, ge=0, le=10)
     """Weight of how lately and how often a memory was said, beside the searches, in strategies current and insight; 0:
     none."""

@@ -66,7 +66,7 @@ class SummarizeContext:
 
 
 def summarize_prompt(context: SummarizeContext) -> Prompt:
-    """The prompt for the memories of a window (THEANINE, section 3.1)."""
+    """The prompt for the memories of a window (THEANINE, section 2.1; Keep Me Updated, section 4.2)."""
     shown = [shorten(line, context.max_line_chars) for line in context.lines]
     last = context.first + len(shown) - 1
     return Prompt(

@@ -24,7 +24,7 @@ def build(dependencies: Dependencies) -> Stage:
 
 SPEC = StageSpec(
     name=NAME,
-    purpose="Make memory sentences of a session (THEANINE, section 3.1)",
+    purpose="Make memory sentences of a session (THEANINE, section 2.1; Keep Me Updated, section 4.2)",
     consumes=(SessionSegmented,),
     emits=(MemoriesFormed,),
     order=ApplyOrder.SESSION,

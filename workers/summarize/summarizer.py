@@ -20,7 +20,7 @@ class Summary:
 
 
 class Summarizer(Protocol):
-    """Makes memory sentences of a session (THEANINE, section 3.1)."""
+    """Makes memory sentences of a session (THEANINE, section 2.1; Keep Me Updated, section 4.2)."""
 
     async def summarize(self, lines: Sequence[Line], spans: Sequence[Span]) -> Summary:
         """The memories of a session; ``spans`` tile ``lines``. Raises `Unavailable` if a model endpoint is down."""

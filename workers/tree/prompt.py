@@ -12,7 +12,7 @@ from eunoe.workers.tree.aggregates import AggregateTask
 
 NAME = "tree/4"
 MANY = 8
-"""Number of entries from which an aggregate states the theme instead of the facts."""
+"""Number of entries from which an aggregate states the theme instead of the facts; MemTree (A.1.2): three."""
 
 WORDS_PER_ENTRY = 15
 """Words of a summary for each entry below a node that still keeps each fact."""

@@ -1,1 +1,1 @@
-"""Stage `update`: the only writer of memories (Keep Me Updated, section 3)."""
+"""Stage `update`: the only writer of memories (Keep Me Updated, section 4.3)."""

@@ -25,7 +25,7 @@ def build(dependencies: Dependencies) -> Stage:
 
 SPEC = StageSpec(
     name=NAME,
-    purpose="Keep memories up to date, as their only writer (Keep Me Updated, section 3)",
+    purpose="Keep memories up to date, as their only writer (Keep Me Updated, section 4.3)",
     consumes=(MemoriesFormed, InsightsProposed),
     emits=(MemoriesChanged,),
     order=ApplyOrder.SESSION,
