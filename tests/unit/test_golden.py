@@ -32,7 +32,7 @@ REQUESTS = {
     "link/3": "9e9e1182757dccf3",
     "question/3": "8b7462cd09e1039c",
     "question/3+corrected": "a739893bcb2c34db",
-    "reply-refined/3": "70c72f18a42e0a7f",
+    "reply-refined/3": "2dd99a15bd6c0874",
     "reply/3": "1d49e556ef15b6d6",
     "segment/2": "b764cf5276d051b1",
     "summarize/3": "cd7597914bfbdf5f",

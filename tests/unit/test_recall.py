@@ -106,3 +106,16 @@ async def test_a_recall_that_fails_is_answered_with_the_error():
     other = context.model_copy(update={"request": Ask(request_id="r2")})
     (reply,) = error_reply(Work(key=context.key, events=(other,), number=1, log_time=START), "broken")
     assert isinstance(reply, Reply)
+
+
+async def test_what_was_said_time_and_again_is_one_of_the_memories_whose_timelines_are_shown():
+    pipeline = make_pipeline()
+    await pipeline.produce(utterance(1, "I adopted a parrot."))
+    for number in range(3, 15, 2):
+        await pipeline.produce(ended(), utterance(number, "I live in Lyon with two cats."))
+    wish = MEMORY.model_copy(update={"strategy": Strategy.TIMELINE})
+    await pipeline.produce(ended(), utterance(99, "Does Ann live in Lyon with her cats?", ask=wish))
+    (found,) = recalls(pipeline)
+    shown = {id_ for source in found.sources for id_ in source.utterance_ids}
+    assert "u1" in shown
+    assert {"u3", "u5"} < shown

@@ -26,6 +26,15 @@ def outdated(memory: Memory) -> bool:
     return ending.session > memory.session or ending.status is MemoryStatus.RETIRED
 
 
+def without_repetitions(memories: Iterable[Memory]) -> list[Memory]:
+    """The memories in order; of one and of those that were added as superseded by it only the first."""
+    kept: dict[str, Memory] = {}
+    for memory in memories:
+        repeated = None if memory.ending is None or outdated(memory) else memory.ending.by
+        kept.setdefault(repeated or memory.memory_id, memory)
+    return list(kept.values())
+
+
 def only_outdated(memories: Iterable[Memory], replaced: Collection[str]) -> frozenset[str]:
     """Ids of utterances that are evidence of outdated memories only, or of memories in ``replaced``."""
     past: set[str] = set()

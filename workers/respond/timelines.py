@@ -14,7 +14,7 @@ from eunoe.schemas.ports import StateStore
 from eunoe.schemas.replies import Source
 from eunoe.workers.link.reads import Timeline, TimelineSettings, VertexCache, read_timelines
 from eunoe.workers.respond.context import Context, Row, make_context, memory_row, pack, write_row
-from eunoe.workers.respond.histories import end_words, note
+from eunoe.workers.respond.histories import end_words, note, without_repetitions
 from eunoe.workers.respond.sources import HybridSearch, Query
 from eunoe.workers.text.terms import query_vector
 from eunoe.workers.update.reads import read_memories, read_memory_frequencies, read_memory_stats
@@ -48,7 +48,7 @@ class TimelineSource:
     graph: VertexCache | None = None
 
     async def recall(self, query: Query) -> Context:
-        """The timelines of the top-k memories that fit the budget."""
+        """The timelines of the top-k memories that fit the budget; what only repeats a memory counts as that one."""
         stats, frequencies = await asyncio.gather(
             read_memory_stats(self.store, query.key),
             read_memory_frequencies(self.store, query.key, set(query.terms)),
@@ -58,7 +58,7 @@ class TimelineSource:
         )
         known = await read_memories(self.store, query.key, [hit.id for hit in hits])
         scores = {hit.id: hit.score for hit in hits}
-        retrieved = [memory.memory_id for memory in known][: self.settings.retrieved]
+        retrieved = [memory.memory_id for memory in without_repetitions(known)][: self.settings.retrieved]
         timelines = await read_timelines(self.store, query.key, retrieved, self.settings, self.graph)
         ranked = await show_timelines(self.store, query.key, timelines, scores, query.at)
         return pack(ranked, query.budget_tokens, self.lay_out, shorter)
