@@ -40,7 +40,7 @@ async def check_broker(settings: Settings, findings: Findings) -> None:
     findings.step("retention")
     for name, spec in specs.items():
         if name in details:
-            check_limits(details[name], spec, findings, is_door=names.door_ms is not None)
+            check_limits(details[name], spec, findings, door_ms=names.door_ms)
 
 
 async def _is_embedded(kafka: KafkaSettings, findings: Findings) -> None:
@@ -67,17 +67,39 @@ def _replicas(details: Sequence[TopicDetail], settings: Settings, findings: Find
         findings.ok(f"{least} replicas or more of each topic")
     elif not settings.broker.embedded:
         findings.warn("one replica of each topic: a lost disk loses the log", {"EUNOE_REPLICATION": "3"})
+    check_in_sync(details, findings)
 
 
-def check_limits(detail: TopicDetail, spec: TopicSpec, findings: Findings, *, is_door: bool = False) -> None:
-    """Compare the settings of a topic with the table of topics; ``is_door``: `log` has what `conversations` loses."""
+def check_in_sync(details: Sequence[TopicDetail], findings: Findings) -> None:
+    """Compare the copies that an acknowledged record must have, ``min.insync.replicas``, with those that there are."""
+    least = [(one, int(told)) for one in details if (told := one.config.get("min.insync.replicas", "")).isdecimal()]
+    if closed := [one.name for one, wanted in least if wanted > one.replicas]:
+        findings.fault(
+            f"no record is taken by {', '.join(closed)}: min.insync.replicas is more than their replicas; lower it, or"
+            " give them more replicas"
+        )
+    if weak := [one.name for one, wanted in least if wanted == 1 < one.replicas]:
+        findings.warn(
+            f"min.insync.replicas is 1 of {', '.join(weak)}: a record is acknowledged that one broker alone has, and is"
+            " lost with it; set 2"
+        )
+
+
+def check_limits(detail: TopicDetail, spec: TopicSpec, findings: Findings, *, door_ms: int | None = None) -> None:
+    """Compare the settings of a topic with the table of topics.
+
+    ``door_ms``: milliseconds for which `conversations` is kept where `log` has its records; `None` where it has not.
+    """
     config = detail.config
     if not config:
         if spec.topic is Topic.CONVERSATIONS:
             findings.note("the broker does not tell the settings of topics: retention cannot be checked")
         return
     if spec.topic in (Topic.CONVERSATIONS, Topic.LOG):
-        _check_log(detail.name, config, findings, is_door=is_door and spec.topic is Topic.CONVERSATIONS)
+        is_door = spec.topic is Topic.CONVERSATIONS
+        _check_log(detail.name, config, findings, door_ms=door_ms if is_door else None)
+        if is_door:
+            _check_times(detail.name, config, findings)
     else:
         _check_kept(detail.name, config, spec, findings)
     largest = config.get("max.message.bytes", "")
@@ -85,16 +107,24 @@ def check_limits(detail: TopicDetail, spec: TopicSpec, findings: Findings, *, is
         findings.fault(f"{detail.name} takes records of {largest} bytes; set max.message.bytes to {spec.max_bytes}")
 
 
-def _check_log(name: str, config: Mapping[str, str], findings: Findings, *, is_door: bool) -> None:
+def _check_times(name: str, config: Mapping[str, str], findings: Findings) -> None:
+    if config.get("message.timestamp.type") == "CreateTime":
+        findings.warn(
+            f"{name} takes the times of producers: a wrong clock of one ends sessions too early or too late, and"
+            " expires asks. Set message.timestamp.type to LogAppendTime"
+        )
+
+
+def _check_log(name: str, config: Mapping[str, str], findings: Findings, *, door_ms: int | None) -> None:
     retention, policy = config.get("retention.ms", FOREVER), config.get("cleanup.policy", "delete")
     kept_bytes = config.get("retention.bytes", FOREVER)
     forever = (policy, retention, kept_bytes) == ("delete", FOREVER, FOREVER)
-    if is_door and forever:
+    if door_ms is not None and forever:
         findings.warn(f"{name} is kept for ever, in clear: `eunoe topics seal` moves what it holds into the sealed log")
     elif forever:
         findings.ok(f"{name} is kept for ever")
-    elif is_door and (policy, kept_bytes) == ("delete", FOREVER):
-        findings.ok(f"{name} is kept for {int(retention) / _HOUR_MS:g} h; intake must never be behind for so long")
+    elif door_ms is not None and (policy, kept_bytes) == ("delete", FOREVER):
+        _check_door(name, int(retention), door_ms, findings)
     else:
         findings.fault(
             f"{name} is not kept for ever (cleanup.policy {policy}, retention.ms {retention},"
@@ -102,10 +132,22 @@ def _check_log(name: str, config: Mapping[str, str], findings: Findings, *, is_d
         )
 
 
+def _check_door(name: str, retention_ms: int, door_ms: int, findings: Findings) -> None:
+    kept = f"{name} is kept for {retention_ms / _HOUR_MS:g} h"
+    if retention_ms < door_ms:
+        wanted = f"EUNOE_KEYS__DOOR_HOURS says {door_ms / _HOUR_MS:g}: set retention.ms to {door_ms}"
+        findings.warn(f"{kept}, and what intake has not copied by then is lost; {wanted}")
+    else:
+        findings.ok(f"{kept}; intake must never be behind for so long")
+
+
 def _check_kept(name: str, config: Mapping[str, str], spec: TopicSpec, findings: Findings) -> None:
     retention, policy = config.get("retention.ms", FOREVER), config.get("cleanup.policy", "delete")
     if spec.derived and (policy != "delete" or (retention != FOREVER and int(retention) < _DAY_MS)):
         findings.warn(f"{name} keeps records for {retention} ms ({policy}): a stage that is behind loses some")
+    elif spec.derived and config.get("retention.bytes", FOREVER) != FOREVER:
+        kept_bytes = config["retention.bytes"]
+        findings.warn(f"{name} keeps {kept_bytes} bytes of a partition: a stage that is behind loses the others")
     elif spec.compacted and "compact" not in policy:
         findings.warn(f"{name} is not compacted: recorded answers grow, or are lost after {retention} ms")
 

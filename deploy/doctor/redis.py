@@ -35,7 +35,7 @@ async def check_redis(settings: Settings, findings: Findings) -> None:
                 findings.note("CONFIG is forbidden: whether acknowledged writes survive a restart cannot be seen")
                 return
     for host, config in sorted(configs.items()):
-        _durability(host, config, findings)
+        check_durability(host, config, findings, embedded=settings.broker.embedded)
 
 
 @contextmanager
@@ -56,12 +56,17 @@ def _server(about: Mapping[str, object]) -> str:
     return f"{kind} {about.get('valkey_version') or about.get('redis_version', 'of unknown version')}"
 
 
-def _durability(host: str, config: Mapping[str, str], findings: Findings) -> None:
+def check_durability(host: str, config: Mapping[str, str], findings: Findings, *, embedded: bool = False) -> None:
+    """Add the settings with which a server may lose what it acknowledged; ``embedded``: it is that of `eunoe up`."""
     faults = durability_faults(config)
+    by_second = config.get("appendonly") == "yes" and config.get("appendfsync") == "everysec"
+    if by_second and not embedded:
+        faults.append("appendfsync is everysec: a power failure loses up to about a second; set always")
     for fault in faults:
         findings.warn(f"{host}: {fault}")
     if not faults:
+        limit = ", but for the last second before a power failure" if by_second else ""
         findings.ok(
-            f"{host} keeps what it acknowledges: appendonly {config.get('appendonly')}, appendfsync"
+            f"{host} keeps what it acknowledges{limit}: appendonly {config.get('appendonly')}, appendfsync"
             f" {config.get('appendfsync')}, maxmemory-policy {config.get('maxmemory-policy')}"
         )

@@ -13,11 +13,12 @@ from qdrant_client import AsyncQdrantClient
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 from eunoe.deploy.doctor.brief import brief_checks
-from eunoe.deploy.doctor.broker import check_limits
+from eunoe.deploy.doctor.broker import check_in_sync, check_limits
 from eunoe.deploy.doctor.checks import all_checks
 from eunoe.deploy.doctor.erasures import check_erasures
 from eunoe.deploy.doctor.findings import Check, Findings, Level, exit_of, run_checks
 from eunoe.deploy.doctor.qdrant import check_writes as check_points
+from eunoe.deploy.doctor.redis import check_durability
 from eunoe.deploy.doctor.redis_writes import check_server
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.settings import Settings
@@ -28,6 +29,7 @@ from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.stores.sqlite_erasures import SqliteErasures
 
 MIB = 2**20
+HOUR_MS = 3_600_000
 GOOD = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1", "max.message.bytes": "1048576"}
 
 
@@ -41,6 +43,10 @@ GOOD = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1
         (Topic.CONVERSATIONS, {"max.message.bytes": "1000"}, [Level.OK, Level.FAULT]),
         (Topic.SESSIONS, {"retention.ms": "604800000"}, []),
         (Topic.SESSIONS, {"retention.ms": "60000"}, [Level.WARNING]),
+        (Topic.SESSIONS, {"retention.bytes": "1000"}, [Level.WARNING]),
+        (Topic.CONVERSATIONS, {"message.timestamp.type": "LogAppendTime"}, [Level.OK]),
+        (Topic.CONVERSATIONS, {"message.timestamp.type": "CreateTime"}, [Level.OK, Level.WARNING]),
+        (Topic.SESSIONS, {"message.timestamp.type": "CreateTime"}, []),
         (Topic.ANSWERS, {}, [Level.WARNING]),
         (Topic.ANSWERS, {"cleanup.policy": "compact"}, []),
     ],
@@ -49,6 +55,59 @@ def test_settings_of_topics_that_lose_records_are_named(topic: Topic, changed: d
     findings = Findings("broker")
     check_limits(TopicDetail("t", 3, 0, GOOD | changed), TOPICS[topic], findings)
     assert [one.level for one in findings.found] == levels
+
+
+@pytest.mark.parametrize(
+    ("retention_ms", "level"), [(24 * HOUR_MS, Level.OK), (48 * HOUR_MS, Level.OK), (HOUR_MS, Level.WARNING)]
+)
+def test_a_door_that_closes_sooner_than_the_setting_says_is_named(retention_ms: int, level: Level):
+    findings = Findings("broker")
+    kept = {**GOOD, "retention.ms": str(retention_ms)}
+    check_limits(TopicDetail("t", 3, 0, kept), TOPICS[Topic.CONVERSATIONS], findings, door_ms=24 * HOUR_MS)
+    (found,) = findings.found
+    assert found.level is level
+    assert f"kept for {retention_ms // HOUR_MS} h" in found.text
+    assert ("retention.ms to 86400000" in found.text) is (level is Level.WARNING)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "least", "levels"),
+    [
+        (3, "2", []),
+        (1, "1", []),
+        (3, "1", [Level.WARNING]),
+        (1, "2", [Level.FAULT]),
+        (3, "", []),  # the broker does not tell
+    ],
+)
+def test_copies_that_an_acknowledged_record_needs_are_compared_with_those_there_are(
+    replicas: int, least: str, levels: list[Level]
+):
+    findings = Findings("broker")
+    topics = [TopicDetail(name, replicas, 0, {"min.insync.replicas": least}) for name in ("one", "two")]
+    check_in_sync(topics, findings)
+    assert [one.level for one in findings.found] == levels
+    assert all("one, two" in one.text for one in findings.found)
+
+
+@pytest.mark.parametrize(
+    ("fsync", "embedded", "level", "told"),
+    [
+        ("always", False, Level.OK, "keeps what it acknowledges: "),
+        ("everysec", False, Level.WARNING, "a power failure loses up to about a second"),
+        ("everysec", True, Level.OK, "but for the last second before a power failure"),
+        ("no", False, Level.WARNING, "half a minute"),
+    ],
+)
+def test_a_redis_that_forgets_in_a_power_failure_is_not_said_to_keep_everything(
+    fsync: str, embedded: bool, level: Level, told: str
+):
+    findings = Findings("redis")
+    config = {"appendonly": "yes", "appendfsync": fsync, "maxmemory-policy": "noeviction"}
+    check_durability("r:1", config, findings, embedded=embedded)
+    (found,) = findings.found
+    assert found.level is level
+    assert told in found.text
 
 
 async def test_a_check_that_hangs_ends_and_keeps_what_it_found():
