@@ -250,6 +250,23 @@ def test_selectors_choose_their_own_pods_and_no_others(everything: list[Manifest
     assert services["memory-eunoe-metrics"]["spec"]["publishNotReadyAddresses"] is True
 
 
+def test_a_limited_egress_lets_the_test_of_the_release_reach_the_gateway(everything: list[Manifest]) -> None:
+    policies = of_kind(everything, "NetworkPolicy")
+    (pod,) = of_kind(everything, "Pod").values()
+    gateway = of_kind(everything, "Deployment")["memory-eunoe-gateway"]["spec"]["template"]
+
+    def chooses(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+        return bool(selector["matchLabels"].items() <= labels.items())
+
+    own = [one["spec"] for one in policies.values() if chooses(one["spec"]["podSelector"], pod["metadata"]["labels"])]
+    rules = [rule for spec in own for rule in spec.get("egress", ())]
+    reached = [peer["podSelector"] for rule in rules for peer in rule["to"] if "podSelector" in peer]
+    assert [chooses(selector, gateway["metadata"]["labels"]) for selector in reached] == [True]
+    (container,) = gateway["spec"]["containers"]
+    (port,) = [one["containerPort"] for one in container["ports"] if one["name"] == "http"]
+    assert {"port": port} in [one for rule in rules for one in rule.get("ports", ())]
+
+
 def test_one_pod_erases_with_the_settings_of_all(least: list[Manifest]) -> None:
     deployments = of_kind(least, "Deployment")
     spec = deployments["memory-eunoe-eraser"]["spec"]
@@ -258,7 +275,10 @@ def test_one_pod_erases_with_the_settings_of_all(least: list[Manifest]) -> None:
     assert eraser["args"] == ["erase", "serve"]
     (worker,) = deployments["memory-eunoe-v1-intake"]["spec"]["template"]["spec"]["containers"]
     assert eraser["envFrom"] == worker["envFrom"]
-    assert [one for one in eraser["env"] if one not in worker["env"]] == []
+    # its probe asks it from within, and nothing scrapes it
+    assert [one for one in eraser["env"] if one not in worker["env"]] == [
+        {"name": "EUNOE_HEALTH", "value": "127.0.0.1:8081"}
+    ]
 
 
 def test_topics_are_made_before_anything_starts(everything: list[Manifest]) -> None:
