@@ -106,8 +106,10 @@ CASES = (
         (letters("invalid", "0 0 0 1 1 1"),), (letters("invalid", "1x5"), letters("held", "0 0 0 1 1 1")),
     ),
     Case(
-        "EunoeStageStalled", "3m", {"instance": "w:1"},
-        ({'eunoe_live{instance="w:1"}': "1 0 0 0"},), ({'eunoe_live{instance="w:1"}': "1 0 1 0"},),
+        "EunoeStageStalled", "5m", {"instance": "w:1"},
+        # a probe starts it anew within a minute, and ten minutes later again
+        ({'eunoe_live{instance="w:1"}': "1 0 0 0 0 0"}, {'eunoe_live{instance="w:1"}': "1 1 0 stale 1 1"}),
+        ({'eunoe_live{instance="w:1"}': "1x5"}, {'eunoe_live{instance="w:1"}': "1 1 stale 1 1 1"}),
     ),
     Case(
         "EunoeLagGrows", "40m", {"stage": "segment"},
