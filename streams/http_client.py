@@ -99,15 +99,19 @@ class HttpMemoryClient(ConversationClient):
         query: str,
         *,
         speaker: str = "user",
+        session_id: str | None = None,
         strategy: Strategy | None = None,
         budget_tokens: int | None = None,
         timeout: float = 30.0,
     ) -> Recalled:
         """The memory that fits a query, packed for a prompt of at most ``budget_tokens``; no model is asked.
 
-        It knows all that was accepted before. Raises `Unavailable` where the memory does not come in time.
+        It knows all that was accepted before, and has the lines of the open session ``session_id`` as its dialogue;
+        `None` means the one that was spoken in last. Raises `Unavailable` where the memory does not come in time.
         """
-        body = _given(query=query, speaker=speaker, strategy=strategy, budget_tokens=budget_tokens)
+        body = _given(
+            query=query, speaker=speaker, session_id=session_id, strategy=strategy, budget_tokens=budget_tokens
+        )
         request = GatewayRequest("POST", f"{self._path}/recall", body, waits=True)
         return Recalled.from_json(await self._gateway.request(request, timeout))
 

@@ -122,6 +122,8 @@ class RecallBody(Value):
     query: ShortText
     speaker: Name = "user"
     """The participant who asks; names in the query are read from this one's view."""
+    session_id: Identifier | None = None
+    """The session whose lines are the dialogue; unset: the open one that was spoken in last."""
     strategy: Strategy | None = None
     budget_tokens: Budget | None = None
 

@@ -6,7 +6,7 @@ from typing import Final
 from eunoe.deploy.gateway.calls import Call
 from eunoe.deploy.gateway.problems import Problem
 from eunoe.deploy.gateway.results import LogPosition
-from eunoe.schemas.base import Time, Value
+from eunoe.schemas.base import Identifier, Time, Value
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.identity import content_digest
 from eunoe.workers.stores.keys import note_key
@@ -28,6 +28,8 @@ class RequestNote(Value):
     """`None` until the log has it."""
     resume: str | None = None
     """For an ask: the place from which its answer is found."""
+    utterance_id: Identifier | None = None
+    """For an ask: the id of its utterance."""
 
 
 def digest_of_body(body: Value) -> str:

@@ -37,7 +37,8 @@ class AskAccepted(Value):
     """An accepted ask."""
 
     request_id: Identifier
-    utterance_id: Identifier
+    utterance_id: Identifier | None = None
+    """`None` where the ask is resumed by `Last-Event-ID`, as `position` is."""
     position: LogPosition | None = None
     resume: str
     """The id of the last event of the ask's stream; any replica resumes it."""

@@ -197,6 +197,20 @@ async def test_an_ask_that_nobody_answers_in_time_is_fetched_later(gateway):
             assert found.json()["request_id"] == accepted["request_id"]
 
 
+async def test_a_resumed_ask_names_its_utterance_or_none(gateway):
+    body = {"text": "Where does Ann live?", "speaker": "Ben", "record": False}
+    soon = {"Prefer": "wait=0.05"}
+    async with gateway.client() as client:
+        gateway.log.lagging = True
+        named = {**body, "request_id": "r1", "utterance_id": "q1"}
+        for sent in (body, named):
+            accepted = (await client.post(f"{C}/asks", json=sent, headers=soon)).json()
+            path = f"{C}/asks/{accepted['request_id']}"
+            assert (await client.get(path, headers=soon)).json() == accepted
+            unnoted = await client.get(path, headers={**soon, "Last-Event-ID": accepted["resume"]})
+            assert unnoted.json() == {**accepted, "position": None, "utterance_id": None}
+
+
 async def test_an_ask_without_a_preference_fails_with_504_that_names_the_request(tmp_path):
     gateway = make_gateway(tmp_path)
     gateway.app.gateway.settings.__dict__["wait_seconds"] = 0.05
@@ -221,6 +235,25 @@ async def test_a_recall_gives_memory_and_the_open_session(gateway):
     assert [line["utterance_id"] for line in found["dialogue"]] == ["u9"]
     assert {id_ for row in found["rows"] for id_ in row["cites"]} <= {"u1", "u2", "u3"}
     assert not gateway.pipeline.replies()
+
+
+async def test_a_recall_sees_the_lines_of_its_own_chat(gateway):
+    lines = [
+        {
+            "type": "utterance",
+            "utterance_id": chat,
+            "session_id": chat,
+            "speaker": "Ann",
+            "text": f"I am at the {chat}.",
+        }
+        for chat in ("phone", "laptop")
+    ]
+    async with gateway.client() as client:
+        await told(client, events=lines)
+        recalls = [{"query": "Where?", "session_id": chat} for chat in ("phone", "laptop", "unknown")]
+        found = [(await client.post(f"{C}/recall", json=body)).json() for body in ({"query": "Where?"}, *recalls)]
+    shown = [[line["utterance_id"] for line in one["dialogue"]] for one in found]
+    assert shown == [["laptop"], ["phone"], ["laptop"], []]
 
 
 # ---- reads

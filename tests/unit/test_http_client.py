@@ -301,6 +301,16 @@ async def test_memory_is_recalled_by_any_id(tmp_path, conversation_id):
     )
 
 
+async def test_a_recall_of_a_client_sees_the_lines_of_its_own_chat(tmp_path):
+    gateway = make_gateway(tmp_path)
+    async with gateway.served() as http:
+        key = http.headers["authorization"].split()[1]
+        async with HttpMemoryClient(str(http.base_url), key=key, conversation_id="c") as memory:
+            said = [await memory.utter("hi", speaker="Ann", session_id=chat) for chat in ("phone", "laptop")]
+            recalled = [await memory.recall("hi", session_id=chat) for chat in ("phone", "laptop")]
+    assert [[line.utterance_id for line in one.dialogue] for one in recalled] == [[one.utterance_id] for one in said]
+
+
 async def test_clients_share_a_connection_and_one_stays_open_for_all(tmp_path):
     gateway = make_gateway(tmp_path)
     async with (

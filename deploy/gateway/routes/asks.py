@@ -125,7 +125,8 @@ async def _send_ask(call: Call, body: AskBody, resources: AsyncExitStack) -> Sen
     partition = await answers_partition(call)
     feed = await _follow(call, partition, None, resources)  # before it is sent, so that no answer is missed
     now = AnswerPlace(partition, feed.begin[partition])
-    fresh = RequestNote(digest=digest_of_body(body), at=body.at or datetime.now(UTC), resume=str(now))
+    at = body.at or datetime.now(UTC)
+    fresh = RequestNote(digest=digest_of_body(body), at=at, resume=str(now), utterance_id=utterance_id)
     name = note_name(call, "ask", request_id)
     # an id that was made just now was never used before
     note = fresh if own_id is None else await _claimed(call, body, fresh, (name, utterance_id))
@@ -187,7 +188,7 @@ async def resume_ask(call: Call) -> Response | EventStream:
         feed = await _resume(call, place, closing)
         accepted = AskAccepted(
             request_id=request_id,
-            utterance_id=request_id,
+            utterance_id=note and note.utterance_id,
             position=None if note is None else note.position,
             resume=str(place),
         )
@@ -287,6 +288,7 @@ async def recall(call: Call) -> Response:
         tenant=call.caller.tenant,
         conversation_id=call.conversation_id,
         utterance_id=request_id,
+        session_id=body.session_id,
         speaker=body.speaker,
         text=body.query,
         at=datetime.now(UTC),
