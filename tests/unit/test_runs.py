@@ -30,6 +30,7 @@ from eunoe.workers.runner.metrics import StageMeter
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
+from eunoe.workers.runner.skips import Place, Skips, skip_name
 from eunoe.workers.stores.memory import MemoryStore
 from tests.support.in_memory import START, Clock, Stores, ended, utterance
 from tests.support.runner_bench import Lease
@@ -190,6 +191,31 @@ async def test_where_a_run_fails_each_record_is_decided_for_itself(caplog: pytes
     assert desk.letters() == [DeadLetterReason.FAILED]
     assert (await desk.stores.state.ledger(INTAKE)).applied == read_number(records[-1])
     assert "ailing" in caplog.text
+
+
+@pytest.mark.parametrize("since_begin", [True, False])
+async def test_a_record_within_a_run_is_passed_over_undecided(*, since_begin: bool) -> None:
+    """Also where an operator says so only while the run waits for a server."""
+    desk = Desk()
+    records = desk.take([utterance(1), utterance(2), utterance(3)])
+    told = {skip_name(Place(Topic.CONVERSATIONS, 0, records[1].offset), 0): "passed over: too odd"}
+    desk.runner._skips = Skips(_reasons=told if since_begin else {})
+
+    class Told(Lease):
+        async def pause(self, seconds: float) -> None:
+            desk.runner._skips = Skips(_reasons=told)
+
+    async def ledger(scope: Scope, *, real: Any = desk.stores.state.ledger) -> Any:
+        if not desk.runner._skips._reasons:
+            raise Unavailable("gone", "Redis")
+        return await real(scope)
+
+    desk.stores.state.ledger = ledger
+    await desk.runner.handle_batch(records, Told())
+    (letter,) = desk.log.records(Topic.DEAD_LETTERS)
+    assert read_dead_letter(letter)[0].error == "passed over: too odd"
+    assert set(await desk.stores.state.scan("intake", "default/c", SEEN)) == {"u1", "u3"}
+    assert (await desk.stores.state.ledger(INTAKE)).applied == read_number(records[-1])
 
 
 async def test_a_run_waits_for_a_server_that_is_away_and_is_committed_once() -> None:

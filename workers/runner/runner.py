@@ -118,13 +118,14 @@ class Runner:
                 await self.handle(record, lease)
 
     async def _apply_batch(self, batch: Sequence[OrderedEvent], _lease: Lease) -> bool:
-        while True:
+        while not any(self._skips.reason(ordered.record) for ordered in batch):  # such a one is handled on its own
             try:
                 return await self._batches.apply(batch)
             except StaleState:
                 self._meter.stale += 1
             except SnapshotLost:
                 return False
+        return False
 
     async def _retried(self, work: Callable[[Lease], Awaitable[T]], lease: Lease) -> T:
         """Repeat ``work`` while servers are away, up to the retry limit."""
