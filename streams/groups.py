@@ -6,7 +6,7 @@ from typing import Any, Final
 from aiokafka.errors import for_code
 from aiokafka.protocol.admin import DeleteGroupsRequest
 
-from eunoe.schemas.errors import Refused
+from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import open_admin
 from eunoe.streams.settings import KafkaSettings
 
@@ -15,11 +15,26 @@ _GONE: Final = frozenset({0, 69})
 
 
 async def groups_with_members(kafka: KafkaSettings, groups: Sequence[str]) -> list[str]:
-    """Those of the groups that consumers are members of. Raises `Unavailable`."""
+    """Those of the groups that consumers are members of.
+
+    Raises `Refused` where the broker denies to tell, and `Unavailable`, also where it cannot tell now.
+    """
     async with open_admin(kafka) as admin:
         # one group a request: of several aiokafka cannot read the response
         responses = [found for group in groups for found in await admin.describe_consumer_groups([group])]
-    return sorted(group[1] for response in responses for group in response.groups if group[5])
+    described = [group for response in responses for group in response.groups]
+    for error, name, *_ in described:
+        _check_told(kafka, name, error)
+    return sorted(group[1] for group in described if group[5])
+
+
+def _check_told(kafka: KafkaSettings, group: str, code: int) -> None:
+    """Raise the error with which a broker describes a group: one that it cannot look up shows no members either."""
+    if code in _GONE:
+        return
+    error = for_code(code)
+    text = f"consumer group {group}: {error.__name__}"
+    raise Unavailable(f"{kafka.server}: {text}", kafka.server) if error.retriable else Refused(text)
 
 
 async def delete_groups(kafka: KafkaSettings, groups: Sequence[str]) -> None:
