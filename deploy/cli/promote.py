@@ -16,8 +16,9 @@ def promote(
 ) -> None:
     """Make a generation live; promote the old one to undo it.
 
-    First waits until the generation's workers have caught up with the log. Exactly one generation answers each ask.
-    Keep the workers of both generations running until the command ends, then stop the old one's.
+    First waits until the generation's workers have caught up with the log; refused where there are none. Exactly one
+    generation answers each ask. Keep the workers of both generations running until the command ends, then stop the old
+    one's.
     """
 
     def report_lag(left: int) -> None:

@@ -59,8 +59,8 @@ async def promote(settings: Settings, name: str, report_lag: ReportCount) -> str
     generation, those after it to the new one. Neither memory changes, so promoting the old one again undoes it,
     also where this was interrupted between the two.
 
-    Raises `Refused` for a generation that is incomplete, has no workers or lacks points in Qdrant, and where another
-    one's promotion was interrupted; `Unavailable` when a server is down.
+    Raises `Refused` for a generation that is incomplete, has no workers (as `check_workers` says) or lacks points in
+    Qdrant, and where another one's promotion was interrupted; `Unavailable` when a server is down.
     """
     async with open_redis(settings) as redis:
         registry = RedisGenerations(redis, settings.prefix)
@@ -73,6 +73,7 @@ async def promote(settings: Settings, name: str, report_lag: ReportCount) -> str
         target = await settings_in(registry, settings.model_copy(update={"generation": name}))
         await check_index_there(target)  # its memory stages wait then and would never catch up
         await caught_up(target, report_lag)
+        await check_workers(target)
         await check_index_whole(target)
         if pointer.promoting == before:
             await registry.promote(before)  # all of it was done but to take the note away
@@ -129,7 +130,7 @@ async def caught_up(settings: Settings, report_lag: ReportCount) -> None:
     """Wait until the stages of a generation have handled all records present at the call, and what these led to.
 
     Records that come in later are not waited for. ``report_lag`` is called with the number of records left. Raises
-    `Refused` where the generation has no workers.
+    `Refused` where none are handled for `STALLED_S`: the generation has no workers.
     """
     kafka, names = settings.kafka_settings, settings.names
     topics = {topic for spec in STAGES.values() for topic in spec.inputs}
@@ -149,11 +150,29 @@ async def _handled(settings: Settings, ends: Ends, report_lag: ReportCount) -> N
             least, since = left, monotonic()
         if monotonic() - since > STALLED_S:
             name = settings.names.generation
-            raise Refused(
-                f"{name} is {counted(left, 'record')} behind and makes no progress: start its workers"
-                f" (EUNOE_GENERATION={name} eunoe worker all, or eunoe rebuild --into {name} --follow)"
-            )
+            raise Refused(f"{name} is {counted(left, 'record')} behind and makes no progress: {_starting(name)}")
         await asyncio.sleep(POLL_S)
+
+
+async def check_workers(settings: Settings) -> None:
+    """Raise `Refused` where a stage that clients wait for has no worker: their asks would stay unanswered.
+
+    A memory stage that has caught up may have none, as autoscaling leaves it. With the embedded broker nothing is
+    checked: it names members for a while after they have left, and the next `eunoe up` starts workers of the generation
+    that is live then. Raises `Unavailable` when a server is down.
+    """
+    if settings.broker.embedded:
+        return
+    groups = {settings.names.group(name): name for name, spec in STAGES.items() if spec.answers}
+    found = await groups_with_members(settings.kafka_settings, list(groups))
+    if lacking := [name for group, name in groups.items() if group not in found]:
+        name = settings.names.generation
+        raise Refused(f"{name} has no workers of {', '.join(lacking)}, for which clients wait: {_starting(name)}")
+
+
+def _starting(name: str) -> str:
+    """The advice how to start the workers of a generation."""
+    return f"start its workers (EUNOE_GENERATION={name} eunoe worker all, or eunoe rebuild --into {name} --follow)"
 
 
 async def _append_promotions(settings: Settings, name: str, nonce: str) -> None:

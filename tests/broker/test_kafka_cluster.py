@@ -5,6 +5,8 @@ import os
 import signal
 import struct
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from eunoe.deploy.clients.shared import open_redis
+from eunoe.deploy.generations.promotion import check_workers, promote
 from eunoe.deploy.generations.rebuild.answers import AnswersFile
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, Unavailable
@@ -24,6 +28,8 @@ from eunoe.streams.reader import read_all
 from eunoe.streams.record import Message
 from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import Topic, TopicNames
+from eunoe.workers.registry import STAGES
+from eunoe.workers.stores.generations import Generation, GenerationState, RedisGenerations
 from tests.support import given
 from tests.support.apache import FILES
 from tests.support.command import until
@@ -118,6 +124,35 @@ async def _is_taken(publisher: KafkaPublisher, message: Message) -> bool:
     """False: asked again, because a broker takes up the options of a topic with a delay."""
     await publisher.publish([message])
     return False
+
+
+@pytest.mark.needs("idempotence", "broker-files")
+async def test_a_generation_is_promoted_only_with_workers_of_the_stages_that_clients_wait_for(servers: SessionServers):
+    live = servers.settings(1)
+    asked = live.model_copy(update={"generation": "v2"})
+    made = Generation(name="v2", state=GenerationState.BUILT, made_at=datetime.now(UTC), source="v1")
+    for names in (live.names, asked.names):
+        await create_topics(live.kafka_settings, names, 1)
+    async with open_redis(live) as redis:
+        registry = RedisGenerations(redis, live.prefix)
+        await registry.begin("v1")
+        await registry.write(made)
+    async with AsyncExitStack() as closing:
+        for stage, lacking in (("intake", "blend, respond"), ("blend", "respond"), ("respond", "")):
+            topics = [asked.names.name(topic) for topic in STAGES[stage].inputs]
+            consumer = AIOKafkaConsumer(
+                *topics, bootstrap_servers=asked.kafka_settings.servers, group_id=asked.names.group(stage)
+            )
+            await consumer.start()
+            closing.push_async_callback(consumer.stop)
+            if lacking:
+                with pytest.raises(
+                    Refused, match=rf"^v2 has no workers of {lacking}, for which .*EUNOE_GENERATION=v2 "
+                ):
+                    await promote(live, "v2", lambda _left: None)
+        assert await promote(live, "v2", lambda _left: None) == "v1"
+    with pytest.raises(Refused, match="no workers of intake, blend, respond"):
+        await check_workers(asked)
 
 
 @pytest.mark.needs("three-brokers")
