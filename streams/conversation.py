@@ -108,6 +108,7 @@ class ConversationClient(ABC):
         Raises ``ValueError`` for invalid arguments, `Unavailable` when no server answers. The log may have the
         utterance all the same; send it again with the same ``utterance_id`` and ``at``.
         """
+        _check_names("utter", options, UtteranceOptions)
         said = self._utterance(text, speaker, options, reply_id=options.get("reply_id"))
         await self._send(said)
         return said
@@ -118,15 +119,17 @@ class ConversationClient(ABC):
         await self._send(ended)
         return ended
 
-    async def erase(self, utterance_ids: Iterable[str] = (), *, at: datetime | None = None) -> Erase:
-        """Request to erase these utterances, or without any the whole conversation; returns the event of the log.
+    async def erase(self, utterance_ids: Iterable[str] | None = None, *, at: datetime | None = None) -> Erase:
+        """Request to erase these utterances, or without the argument the whole conversation; returns the event.
 
         Over HTTP an eraser carries the request out. In Kafka it is only recorded, for a record does not prove who
-        sent it: use ``eunoe erase`` there.
+        sent it: use ``eunoe erase`` there. Raises ``ValueError`` for ids that are none: they may be those of a search
+        that found nothing.
         """
-        erase = checked(
-            Erase, **self._conversation, request_id=new_id(), at=at or _now(), utterance_ids=tuple(utterance_ids)
-        )
+        named = () if utterance_ids is None else tuple(utterance_ids)
+        if utterance_ids is not None and not named:
+            raise ValueError("utterance_ids: names none; leave it out to erase the whole conversation")
+        erase = checked(Erase, **self._conversation, request_id=new_id(), at=at or _now(), utterance_ids=named)
         await self._send(erase)
         return erase
 
@@ -136,6 +139,7 @@ class ConversationClient(ABC):
         Raises ``ValueError`` and `Unavailable` as `utter` does, `ReplyTimeout` when no reply comes in time,
         `ReplyFailed` for a reply with an error, and `ReplyNotUttered` where only adding the reply failed.
         """
+        _check_names("ask", options, AskOptions)
         timeout = options.get("timeout", 30.0)
         ask = _ask_of(options)
         question = self._utterance(text, speaker, options, ask=ask)
@@ -179,6 +183,13 @@ class ConversationClient(ABC):
         if size > MAX_TEXT_BYTES:
             raise ValueError(f"text: has {size:,} bytes of UTF-8, limit is {MAX_TEXT_BYTES:,}")
         return said
+
+
+def _check_names(method: str, given: Iterable[str], options: type[TurnOptions]) -> None:
+    """Raise ``TypeError`` for an option that does not exist, as Python does for a parameter."""
+    unknown = sorted(set(given) - options.__annotations__.keys())
+    if unknown:
+        raise TypeError(f"{method}() got an unexpected keyword argument {unknown[0]!r}")
 
 
 def _ask_of(options: AskOptions) -> Ask:

@@ -194,7 +194,7 @@ def _body(event: Utterance | SessionEnded | Erase) -> dict[str, Any]:
     at = event.at.isoformat()
     match event:
         case Erase():
-            return _given(request_id=event.request_id, at=at, utterance_ids=list(event.utterance_ids))
+            return _given(request_id=event.request_id, at=at, utterance_ids=list(event.utterance_ids) or None)
         case SessionEnded():
             return _given(type="session_ended", session_id=event.session_id, at=at)
     said = _given(

@@ -131,7 +131,8 @@ class RecallBody(Value):
 class EraseBody(Value):
     """A request to erase."""
 
-    utterance_ids: Annotated[tuple[Identifier, ...], Field(max_length=MAX_ERASED)] = ()
+    utterance_ids: Annotated[tuple[Identifier, ...], Field(min_length=1, max_length=MAX_ERASED)] | None = None
+    """Only these utterances. An empty list is refused: it may be that of a search that found none."""
     session: Identifier | None = None
     """Only this session: a client's id of it, or the number of a closed one. Neither: the whole conversation."""
     request_id: Identifier | None = None

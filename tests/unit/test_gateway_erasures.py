@@ -121,6 +121,15 @@ async def test_sessions_are_named_by_number_or_id(gateway: TestGateway) -> None:
 
 
 @pytest.mark.parametrize("path", ["erasures", "erasure-plans"])
+async def test_a_list_of_no_utterances_does_not_erase_the_conversation(gateway: TestGateway, path: str) -> None:
+    async with gateway.client() as client:
+        await told(client)
+        assert "utterance_ids" in str((refused := await client.post(f"{C}/{path}", json={"utterance_ids": []})).json())
+        assert refused.status_code == 422
+        assert (await client.get(f"{C}/erasures")).json()["erasures"] == []
+
+
+@pytest.mark.parametrize("path", ["erasures", "erasure-plans"])
 async def test_what_cannot_be_erased_is_said_at_once(gateway: TestGateway, path: str) -> None:
     ledger = gateway.app.gateway.erasures
     assert ledger is not None

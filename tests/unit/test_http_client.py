@@ -324,3 +324,25 @@ async def test_clients_share_a_connection_and_one_stays_open_for_all(tmp_path):
                 return len((await memory.recall("hi")).dialogue)
 
         assert await asyncio.gather(*(tell(number) for number in range(10))) == [1] * 10
+
+
+async def test_an_erasure_of_no_utterances_is_a_mistake_and_one_without_ids_is_of_all():
+    memory, script = scripted(httpx2.Response(202, json={"request_id": "e"}))
+    async with memory:
+        with pytest.raises(ValueError, match="leave it out to erase the whole conversation"):
+            await memory.erase([])
+        assert script.seen == []
+        await memory.erase()
+    (body,) = script.bodies
+    assert "utterance_ids" not in body
+
+
+async def test_an_option_that_does_not_exist_is_refused_before_anything_is_sent():
+    memory, script = scripted()
+    misspelt = {"utterance": "u1"}
+    async with memory:
+        with pytest.raises(TypeError, match="'utterance'"):
+            await memory.utter("I moved.", speaker="Ann", **misspelt)
+        with pytest.raises(TypeError, match="'utterance'"):
+            await memory.ask("Where?", speaker="Ann", **misspelt)
+    assert script.seen == []

@@ -111,6 +111,17 @@ async def test_forgetting_says_what_is_done_and_what_is_not(gateway):
     assert view["not_done"][0] in found.content[0].text
 
 
+@pytest.mark.parametrize("given", [{}, {"utterance_ids": []}, {"utterance_ids": ["u1"], "whole_conversation": True}])
+async def test_nothing_is_forgotten_unless_the_call_says_what(gateway, given):
+    async with agent(gateway, gateway.key()) as client, gateway.client() as http:
+        await told(http)
+        refused = await client.call_tool("forget", {**given, "conversation_id": "c"})
+        erasures = (await http.get("/v1/conversations/c/erasures")).json()["erasures"]
+    assert refused.is_error
+    assert "name utterance_ids, or set whole_conversation: one of both" in refused.content[0].text
+    assert erasures == []
+
+
 async def test_a_wrong_key_is_refused_before_any_tool(gateway):
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=gateway.app), base_url="http://gateway") as http:
         ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -210,7 +221,7 @@ async def test_a_key_reaches_what_its_scopes_and_its_tenant_reach(gateway):
         "recall": {"query": "Who?"},
         "timeline": {"memory_id": memory},
         "history": {"memory_id": memory},
-        "forget": {"utterance_ids": []},
+        "forget": {"whole_conversation": True},
     }
     scopes = {
         "remember": KeyScope.EVENTS_WRITE,

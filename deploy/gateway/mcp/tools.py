@@ -214,9 +214,11 @@ class Tools:
         self,
         context: ToolContext,
         utterance_ids: Annotated[
-            tuple[Identifier, ...],
-            Field(max_length=MAX_ERASED, description="The utterances to erase; empty: the whole conversation."),
-        ],
+            tuple[Identifier, ...], Field(max_length=MAX_ERASED, description="The utterances to erase.")
+        ] = (),
+        whole_conversation: Annotated[
+            bool, Field(description="Erase all of the conversation; then name no utterances.")
+        ] = False,
         conversation_id: ConversationId = None,
     ) -> Annotated[CallToolResult, ForgetResult]:
         """Request to erase utterances of a conversation, or all of it. Ask the person first.
@@ -224,7 +226,10 @@ class Tools:
         The request is kept and carried out soon. The result says what it has done and what is still there: tell the
         person both.
         """
-        body = {"utterance_ids": list(utterance_ids), "request_id": str(uuid4()), "at": write_time(datetime.now(UTC))}
+        if whole_conversation == bool(utterance_ids):
+            raise ToolError("name utterance_ids, or set whole_conversation: one of both")
+        part = {} if whole_conversation else {"utterance_ids": list(utterance_ids)}
+        body = {**part, "request_id": str(uuid4()), "at": write_time(datetime.now(UTC))}
         async with self._gateway(context, conversation_id) as (gateway, path):
             request = GatewayRequest("POST", f"{path}/erasures", body)
             view = ErasureView.from_json(await gateway.request(request, REQUEST_S))

@@ -80,13 +80,13 @@ def _ledger(call: Call) -> ErasureLedger:
 
 
 def _request(call: Call, body: EraseBody) -> ErasureRequest:
-    if body.utterance_ids and body.session is not None:
+    if body.utterance_ids is not None and body.session is not None:
         raise Problem(422, "give utterance_ids or session, not both; neither means the whole conversation")
     return ErasureRequest(
         request_id=body.request_id or str(uuid4()),
         key=call.key,
         at=body.at or datetime.now(UTC),
-        utterance_ids=tuple(dict.fromkeys(body.utterance_ids)),
+        utterance_ids=tuple(dict.fromkeys(body.utterance_ids or ())),
         session=body.session,
     )
 
