@@ -1,6 +1,7 @@
 """Lists, promotes and deletes generations."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from time import monotonic
@@ -40,6 +41,8 @@ from eunoe.workers.stores.qdrant import QdrantIndex
 POLL_S = 0.5
 STALLED_S = 60.0
 """Seconds without a shrinking lag after which a generation is taken to have no workers."""
+READS_S = 2.0
+"""Seconds without a shrinking lag after which it is read whether it holds records, or ends of transactions alone."""
 HOPS = 6
 """Topics that an utterance passes one after the other, from the log to the tree."""
 _STAGES = {name: spec.inputs for name, spec in STAGES.items()}
@@ -136,7 +139,7 @@ async def caught_up(settings: Settings, report_lag: ReportCount) -> None:
     topics = {topic for spec in STAGES.values() for topic in spec.inputs}
     for _ in range(HOPS):
         await _handled(settings, await ends_now(kafka, names, topics), report_lag)
-        if not any((await lag(kafka, names, _STAGES)).values()):
+        if not any((await lag(kafka, names, _STAGES, reads=True)).values()):
             break
     report_lag(0)
 
@@ -144,7 +147,7 @@ async def caught_up(settings: Settings, report_lag: ReportCount) -> None:
 async def _handled(settings: Settings, ends: Ends, report_lag: ReportCount) -> None:
     """Wait until all records before ``ends`` are handled."""
     least, since = None, monotonic()
-    while left := sum((await lag(settings.kafka_settings, settings.names, _STAGES, ends)).values()):
+    while left := sum((await _lag_before(settings, ends, reads=monotonic() - since > READS_S)).values()):
         report_lag(left)
         if least is None or left < least:
             least, since = left, monotonic()
@@ -152,6 +155,10 @@ async def _handled(settings: Settings, ends: Ends, report_lag: ReportCount) -> N
             name = settings.names.generation
             raise Refused(f"{name} is {counted(left, 'record')} behind and makes no progress: {_starting(name)}")
         await asyncio.sleep(POLL_S)
+
+
+async def _lag_before(settings: Settings, ends: Ends, *, reads: bool) -> Mapping[str, int]:
+    return await lag(settings.kafka_settings, settings.names, _STAGES, ends, reads=reads)
 
 
 async def check_workers(settings: Settings) -> None:

@@ -224,6 +224,10 @@ class GroupConsumer(driver.Consumer):
         """The first offset read since the last rebalance; `None` before the seek."""
         return self._starts.get(tp)
 
+    def next_offset(self, tp: TP) -> int | None:
+        """The offset to read next, as of the last poll; `None` before it."""
+        return self._progress.get(tp, (None, None))[0]
+
     def caught_up(self, tp: TP, last_taken: int | None) -> bool:
         """Whether the partition was read to its end, and all its records were taken."""
         position, end = self._progress.get(tp, (None, None))

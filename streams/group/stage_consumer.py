@@ -165,10 +165,22 @@ class StageConsumer:
         return self._app is None or not self._app.started or self._app.rebalancing
 
     def handled(self) -> dict[LogicalPartition, int]:
-        """For each assigned partition, the offset after the last acked one."""
+        """For each assigned partition, the offset after the last acked record.
+
+        Where all records are done it is the one to read next: the end of a transaction has an offset, and no record.
+        """
         acked = self.dispatcher.acked()
         begun = {(topic, number): self._consumer.begun_at(self._tp(topic, number)) for topic, number in self.assigned()}
-        return {partition: acked.get(partition, at - 1) + 1 for partition, at in begun.items() if at is not None}
+        return {
+            partition: max(acked.get(partition, at - 1) + 1, self._done_to(*partition))
+            for partition, at in begun.items()
+            if at is not None
+        }
+
+    def _done_to(self, topic: str, partition: int) -> int:
+        """The offset to read next of a partition of which all is done; 0 where something may be left."""
+        tp = self._tp(topic, partition)
+        return (self._consumer.next_offset(tp) or 0) if self._is_done(tp) else 0
 
     def fetched_bytes(self) -> tuple[int, int]:
         """The bytes of records that wait outside of the dispatcher, and the most that they may be."""
@@ -176,10 +188,13 @@ class StageConsumer:
 
     def caught_up(self, topic: str, partition: int) -> bool:
         """Whether a partition is assigned, was read to its end, and all its records are done."""
-        if (topic, partition) not in self.assigned() or self.dispatcher.outstanding(topic, partition):
+        return (topic, partition) in self.assigned() and self._is_done(self._tp(topic, partition))
+
+    def _is_done(self, tp: TP) -> bool:
+        topic = self._logical[tp.topic]
+        if self.dispatcher.outstanding(topic, tp.partition):
             return False
-        last = self.dispatcher.last_taken(topic, partition)
-        return self._consumer.caught_up(self._tp(topic, partition), last)
+        return self._consumer.caught_up(tp, self.dispatcher.last_taken(topic, tp.partition))
 
     def acked(self) -> dict[TP, int]:
         """Newest offset that may be committed, by partition."""

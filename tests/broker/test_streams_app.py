@@ -111,6 +111,30 @@ async def test_topics_are_made_once_and_never_with_another_count(kafka: KafkaSet
     assert {status.partitions for status in await list_topics(kafka, TopicNames(prefix="nobody"))} == {0}
 
 
+@pytest.mark.needs("transactions")
+async def test_ends_of_transactions_and_what_they_abort_are_no_lag(kafka: KafkaSettings, names: TopicNames) -> None:
+    stages, heard = {"one": ["conversations"]}, Heard()
+    topic = names.name("conversations")
+    app = StageConsumer("one", stages["one"], kafka, names, one_by_one(heard))
+    await app.start()
+    producer = AIOKafkaProducer(**client_options(kafka), transactional_id=names.prefix)
+    async with producer:
+        async with producer.transaction():
+            await producer.send_and_wait(topic, b"1", key=b"k", partition=0)
+        with contextlib.suppress(ValueError):
+            async with producer.transaction():
+                await producer.send_and_wait(topic, b"2", key=b"k", partition=0)
+                raise ValueError("take it back")
+    await eventually(lambda: app.handled()["conversations", 0] == 4)
+    await app.stop(10)
+    assert heard.values() == {b"k": [1]}
+    assert await lag(kafka, names, stages) == {"one": 3}
+    assert await lag(kafka, names, stages, reads=True) == {"one": 0}
+    async with AIOKafkaProducer(**client_options(kafka)) as other:
+        await other.send_and_wait(topic, b"3", key=b"k", partition=0)
+    assert await lag(kafka, names, stages, reads=True) == {"one": 1}
+
+
 @pytest.mark.needs("append-time")
 async def test_what_is_said_bears_the_time_of_the_log(kafka: KafkaSettings, names: TopicNames) -> None:
     async with AIOKafkaProducer(**client_options(kafka)) as producer:

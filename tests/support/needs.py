@@ -27,6 +27,7 @@ class Broker(StrEnum):
 NEEDS: Mapping[str, str] = {
     "append-time": "the log's own time on a record",
     "idempotence": "idempotent producers",
+    "transactions": "producers with transactions",
     "compaction": "topics that keep the last record of each key",
     "broker-files": "what the broker has written to disk",
     "own-broker": "a broker of the test's own, which it may kill",
@@ -38,10 +39,10 @@ NEEDS: Mapping[str, str] = {
 """Everything that a test can say it needs."""
 
 _CAPABLE: Mapping[Broker, frozenset[str]] = {
-    # Tansu 0.6.0: producers' times only, no idempotence, memory only, one process
+    # Tansu 0.6.0: producers' times only, neither idempotence nor transactions, memory only, one process
     Broker.EMBEDDED: frozenset({"own-broker", "node"}),
     Broker.KAFKA: frozenset(NEEDS),
-    Broker.GIVEN: frozenset({"append-time", "idempotence"}),
+    Broker.GIVEN: frozenset({"append-time", "idempotence", "transactions"}),
 }
 
 _PROGRAMS: Mapping[str, Sequence[str]] = {"java": ("javac",), "node": ("node", "npm")}
