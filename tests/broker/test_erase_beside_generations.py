@@ -55,10 +55,11 @@ async def test_an_erasure_beside_a_rebuild_and_a_promotion_reaches_all_generatio
         await erased(sealed, "u0")
         built = await rebuilding
         assert built.code == 0, built.err
-        promoting = asyncio.create_task(sealed.eunoe("promote", "v2"))
-        await erased(sealed, "u2")
-        promoted = await promoting
-        assert promoted.code == 0, promoted.err
+        async with sealed.up(EUNOE_GENERATION="v2"):
+            promoting = asyncio.create_task(sealed.eunoe("promote", "v2"))
+            await erased(sealed, "u2")
+            promoted = await promoting
+            assert promoted.code == 0, promoted.err
         for generation in ("v1", "v2"):
             own = sealed.settings.model_copy(update={"generation": generation})
             texts = await told(own, "mine")
@@ -72,9 +73,13 @@ async def test_where_the_first_generation_was_dropped_erasures_go_on(pipeline: P
     async with sealed.up():
         await sealed.produce(*sessions("mine"))
         await sealed.remembered(2, "mine")
-    for words in (("rebuild", "--into", "v2"), ("promote", "v2"), ("drop", "v1", "--yes")):
-        done = await sealed.eunoe(*words)
-        assert done.code == 0, done.err
+    built = await sealed.eunoe("rebuild", "--into", "v2")
+    assert built.code == 0, built.err
+    async with sealed.up(EUNOE_GENERATION="v2"):
+        promoted = await sealed.eunoe("promote", "v2")
+        assert promoted.code == 0, promoted.err
+    dropped = await sealed.eunoe("drop", "v1", "--yes")
+    assert dropped.code == 0, dropped.err
     left = await sealed.eunoe("generations", "--json")
     assert [one["name"] for one in left.json] == ["v2"]
     refused = await sealed.eunoe("promote", "v1")
