@@ -41,8 +41,9 @@ from eunoe.workers.stores.qdrant import QdrantIndex
 POLL_S = 0.5
 STALLED_S = 60.0
 """Seconds without a shrinking lag after which a generation is taken to have no workers."""
-READS_S = 2.0
-"""Seconds without a shrinking lag after which it is read whether it holds records, or ends of transactions alone."""
+READS_S = 10.0
+"""Seconds without a shrinking lag after which it is read whether it holds records, or ends of transactions alone: a
+record may take a model as long, and each look fetches from all partitions with lag."""
 HOPS = 6
 """Topics that an utterance passes one after the other, from the log to the tree."""
 _STAGES = {name: spec.inputs for name, spec in STAGES.items()}
