@@ -1,7 +1,6 @@
 """Lists, promotes and deletes generations."""
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from time import monotonic
@@ -41,9 +40,6 @@ from eunoe.workers.stores.qdrant import QdrantIndex
 POLL_S = 0.5
 STALLED_S = 60.0
 """Seconds without a shrinking lag after which a generation is taken to have no workers."""
-READS_S = 10.0
-"""Seconds without a shrinking lag after which it is read whether it holds records, or ends of transactions alone: a
-record may take a model as long, and each look fetches from all partitions with lag."""
 HOPS = 6
 """Topics that an utterance passes one after the other, from the log to the tree."""
 _STAGES = {name: spec.inputs for name, spec in STAGES.items()}
@@ -140,7 +136,7 @@ async def caught_up(settings: Settings, report_lag: ReportCount) -> None:
     topics = {topic for spec in STAGES.values() for topic in spec.inputs}
     for _ in range(HOPS):
         await _handled(settings, await ends_now(kafka, names, topics), report_lag)
-        if not any((await lag(kafka, names, _STAGES, reads=True)).values()):
+        if not any((await lag(kafka, names, _STAGES)).values()):
             break
     report_lag(0)
 
@@ -148,7 +144,7 @@ async def caught_up(settings: Settings, report_lag: ReportCount) -> None:
 async def _handled(settings: Settings, ends: Ends, report_lag: ReportCount) -> None:
     """Wait until all records before ``ends`` are handled."""
     least, since = None, monotonic()
-    while left := sum((await _lag_before(settings, ends, reads=monotonic() - since > READS_S)).values()):
+    while left := sum((await lag(settings.kafka_settings, settings.names, _STAGES, ends)).values()):
         report_lag(left)
         if least is None or left < least:
             least, since = left, monotonic()
@@ -156,10 +152,6 @@ async def _handled(settings: Settings, ends: Ends, report_lag: ReportCount) -> N
             name = settings.names.generation
             raise Refused(f"{name} is {counted(left, 'record')} behind and makes no progress: {_starting(name)}")
         await asyncio.sleep(POLL_S)
-
-
-async def _lag_before(settings: Settings, ends: Ends, *, reads: bool) -> Mapping[str, int]:
-    return await lag(settings.kafka_settings, settings.names, _STAGES, ends, reads=reads)
 
 
 async def check_workers(settings: Settings) -> None:

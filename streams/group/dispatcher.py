@@ -151,6 +151,15 @@ class Dispatcher:
             await self._until(lambda: assignment.revoked or not self.taking or not state.offsets.outstanding)
         return True
 
+    def pass_over(self, topic: str, partition: int, offset: int) -> None:
+        """Note that every record before ``offset`` was taken: all before it is acked once these are done.
+
+        The end of a transaction, and what it aborted, have offsets and no record; they would be lag for ever.
+        """
+        state = self._state_of((topic, partition))
+        if self.taking and state.offsets.enter(offset - 1):
+            state.finish(offset - 1)
+
     def _job(self, record: Record, state: PartitionState) -> Job:
         before = self._queues.last(ordering_key_of(record))
         if before is not None:  # thousands of records of an import wait with one key: they share its bytes

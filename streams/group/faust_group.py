@@ -57,6 +57,10 @@ class Owner(Protocol):
         """Newest offset that may be committed, by partition."""
         ...
 
+    def read_to(self, tp: TP, offset: int) -> None:
+        """Note that all records of a partition before ``offset`` were taken; there may be none just before it."""
+        ...
+
     async def start_of(self, tp: TP, offset: int) -> int:
         """The offset from which to read a partition whose next offset is ``offset``."""
         ...
@@ -169,6 +173,7 @@ class GroupConsumer(driver.Consumer):
             self._starts = starts
             self._committed = {tp: at for tp, at in committed.items() if at is not None}
             self._fetched.clear()
+            self._progress.clear()
             self._needs_seek = False
 
     async def _drain_messages(self, fetcher: ServiceT) -> None:
@@ -177,28 +182,40 @@ class GroupConsumer(driver.Consumer):
             while not (self.should_stop or fetcher.should_stop):
                 fetched, active = await self._wait_next_records(_POLL_S)
                 self._polled = fetched or {}
-                await self._hand_on(self._polled, active)
+                if await self._hand_on(self._polled, active):
+                    self._note_read()
                 self._polled = {}
         except (ConsumerStoppedError, asyncio.CancelledError):
             if not self.app.should_stop:
                 raise
 
-    async def _hand_on(self, fetched: RecordMap, active: set[TP] | None) -> None:
-        """Hand on the records of one poll; after a rebalance they are dropped, and read again after its seek."""
+    async def _hand_on(self, fetched: RecordMap, active: set[TP] | None) -> bool:
+        """Hand on the records of one poll; after a rebalance they are dropped, and read again after its seek.
+
+        Returns whether all are handed on, and nothing was sought meanwhile.
+        """
         if self.should_stop:
-            return
+            return False
         if self._needs_seek or not self.flow_active:
             await self._seek_again()
-            return
+            return False
         generation, since = self.app.consumer_generation_id, perf_counter()
         for tp, found in self.scheduler.iterate(fetched):
             if not self.flow_active or self.app.consumer_generation_id != generation:
-                return
+                return False
             if active is None or tp in active:
                 await self._owner.take(found)
             if perf_counter() - since > _SLICE_S:
                 await asyncio.sleep(0)
                 since = perf_counter()
+        return self.flow_active and self.app.consumer_generation_id == generation
+
+    def _note_read(self) -> None:
+        """Tell the owner how far each partition was read: the end of a transaction has an offset and no record."""
+        for tp, (position, _end) in self._progress.items():
+            begin = self._starts.get(tp)
+            if position is not None and begin is not None and position > begin:
+                self._owner.read_to(tp, position)
 
     async def _seek_again(self) -> None:
         """Have the records fetched while the flow was stopped again: they may have come after the rebalance's seek."""
@@ -223,10 +240,6 @@ class GroupConsumer(driver.Consumer):
     def begun_at(self, tp: TP) -> int | None:
         """The first offset read since the last rebalance; `None` before the seek."""
         return self._starts.get(tp)
-
-    def next_offset(self, tp: TP) -> int | None:
-        """The offset to read next, as of the last poll; `None` before it."""
-        return self._progress.get(tp, (None, None))[0]
 
     def caught_up(self, tp: TP, last_taken: int | None) -> bool:
         """Whether the partition was read to its end, and all its records were taken."""

@@ -165,22 +165,10 @@ class StageConsumer:
         return self._app is None or not self._app.started or self._app.rebalancing
 
     def handled(self) -> dict[LogicalPartition, int]:
-        """For each assigned partition, the offset after the last acked record.
-
-        Where all records are done it is the one to read next: the end of a transaction has an offset, and no record.
-        """
+        """For each assigned partition, the offset after the last acked one."""
         acked = self.dispatcher.acked()
         begun = {(topic, number): self._consumer.begun_at(self._tp(topic, number)) for topic, number in self.assigned()}
-        return {
-            partition: max(acked.get(partition, at - 1) + 1, self._done_to(*partition))
-            for partition, at in begun.items()
-            if at is not None
-        }
-
-    def _done_to(self, topic: str, partition: int) -> int:
-        """The offset to read next of a partition of which all is done; 0 where something may be left."""
-        tp = self._tp(topic, partition)
-        return (self._consumer.next_offset(tp) or 0) if self._is_done(tp) else 0
+        return {partition: acked.get(partition, at - 1) + 1 for partition, at in begun.items() if at is not None}
 
     def fetched_bytes(self) -> tuple[int, int]:
         """The bytes of records that wait outside of the dispatcher, and the most that they may be."""
@@ -188,13 +176,10 @@ class StageConsumer:
 
     def caught_up(self, topic: str, partition: int) -> bool:
         """Whether a partition is assigned, was read to its end, and all its records are done."""
-        return (topic, partition) in self.assigned() and self._is_done(self._tp(topic, partition))
-
-    def _is_done(self, tp: TP) -> bool:
-        topic = self._logical[tp.topic]
-        if self.dispatcher.outstanding(topic, tp.partition):
+        if (topic, partition) not in self.assigned() or self.dispatcher.outstanding(topic, partition):
             return False
-        return self._consumer.caught_up(tp, self.dispatcher.last_taken(topic, tp.partition))
+        last = self.dispatcher.last_taken(topic, partition)
+        return self._consumer.caught_up(self._tp(topic, partition), last)
 
     def acked(self) -> dict[TP, int]:
         """Newest offset that may be committed, by partition."""
@@ -282,6 +267,10 @@ class StageConsumer:
         """Hand a fetched record to the dispatcher, as soon as it has room."""
         record = as_record(self._logical[found.topic], found)
         await self.dispatcher.submit(record, barrier=self._options.barrier(record))
+
+    def read_to(self, tp: TP, offset: int) -> None:
+        """Note that all records of a partition before ``offset`` were taken."""
+        self.dispatcher.pass_over(self._logical[tp.topic], tp.partition, offset)
 
     def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.create_task(work)

@@ -1,6 +1,7 @@
 """Keyed dispatch: order, bounds, acks and rebalances, over random interleavings."""
 
 import asyncio
+import itertools
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -186,6 +187,37 @@ def test_a_rebalance_at_any_moment(
         if hooked:
             assert {(partition, offset) for (_, partition), offset in dispatcher.acked().items()} <= set(before)
         await dispatcher.revoke(0)
+
+    asyncio.run(run())
+
+
+@given(drawn=records_of_keys, steps=st.lists(st.integers(0, 3), max_size=60), spin=st.integers(0, 10))
+@settings(max_examples=150, deadline=None)
+def test_offsets_without_a_record_are_acked_once_all_before_them_are_done(
+    drawn: list[tuple[bytes | None, int, int]], steps: list[int], spin: int
+) -> None:
+    async def run() -> None:
+        world = World()
+        taken = make(world, drawn)
+        dispatcher = world.dispatcher = Dispatcher(one_by_one(world.handle), limits=DispatchLimits(concurrency=3))
+        for one, step in itertools.zip_longest(taken, steps[: len(taken)], fillvalue=0):
+            dispatcher.pass_over(one.topic, one.partition, one.offset)
+            assert await dispatcher.submit(one)
+            for _ in range(step):
+                await asyncio.sleep(0)
+            world.note_acks()
+        ends = {(one.topic, one.partition): one.offset + 2 for one in taken}
+        for _ in range(spin):
+            await asyncio.sleep(0)
+        for (topic, partition), end in ends.items():
+            dispatcher.pass_over(topic, partition, end + 1)
+        world.check_acks(taken)
+        await settle(lambda: len(world.finished) == len(taken))
+        await settle(lambda: dispatcher.acked() == ends)
+        await dispatcher.revoke(0)
+        for topic, partition in ends:
+            dispatcher.pass_over(topic, partition, 10_000)
+        assert dispatcher.acked() == ends
 
     asyncio.run(run())
 

@@ -98,7 +98,7 @@ class _Reading:
         """Add a record to the batch, if the plan includes it."""
         self.last[record.topic, record.partition] = record
         if record.topic == Topic.CONVERSATIONS:
-            self.read.ends[record.partition] = record.offset + 1
+            self.read.ends[record.partition] = max(self.read.ends.get(record.partition, 0), record.offset + 1)
         if record.key is None:
             _note_promotion(self.read, record, self.settings.log_epoch)
         elif _is_wanted(record, self.plan, self.read.partitions):
