@@ -171,7 +171,8 @@ def table(rows: Iterable[FaultRow]) -> str:
     for row in rows:
         cells = [_cell(row, stage) for stage in ASKING_STAGES]
         same = "–" if row.waited else "differs" if row.differs else "same, no call"
-        lines.append(f"| {row.case.name} | {' | '.join(cells)} | {row.calls} | {row.seconds:.1f} | {same} |")
+        name = f"`{row.case.name}`" if "<" in row.case.name else row.case.name
+        lines.append(f"| {name} | {' | '.join(cells)} | {row.calls} | {row.seconds:.1f} | {same} |")
     return "\n".join(lines)
 
 
