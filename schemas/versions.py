@@ -111,3 +111,17 @@ def describe(error: ValidationError) -> str:
         for fault in error.errors()[:5]
     )
     return "; ".join(faults)
+
+
+def newer_fault(error: Exception) -> str | None:
+    """The fault of a document that only a newer version can have written, without values; `None` for any other fault.
+
+    A field that this version does not know counts as such: its own processes write none.
+    """
+    if isinstance(error, ContractError):
+        return str(error) if error.reason is DeadLetterReason.NEWER_VERSION else None
+    if not isinstance(error, ValidationError):
+        return None
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    is_newer = any(fault["type"] == "extra_forbidden" for fault in faults)
+    return f"{error.title}: {describe(error)}" if is_newer else None

@@ -28,6 +28,7 @@ from eunoe.deploy.gateway.problems import Problem, unavailable
 from eunoe.deploy.gateway.routing import ROUTES, Found, Route, find_route
 from eunoe.deploy.gateway.sse import EventStream
 from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.versions import newer_fault
 from eunoe.streams.publisher import MessageTooLarge
 from eunoe.streams.tracing import TRACE_HEADER, SpanKind, TraceSpan, span
 
@@ -195,5 +196,8 @@ def _problem_of(fault: Exception) -> Problem:
     if isinstance(fault, Refused):
         log.error("503: %s", fault)
         return Problem(503, "the memory is not set up for this request; its operator finds why in the log")
+    if (newer := newer_fault(fault)) is not None:
+        log.warning("503: a newer version wrote what was read; update this replica: %s", newer)
+        return Problem(503, "this replica reads what a newer version wrote: try again", headers={"Retry-After": "2"})
     log.error("500", exc_info=fault)
     return Problem(500, "a fault of the gateway; its log has more under this instance")

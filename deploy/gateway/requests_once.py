@@ -17,8 +17,11 @@ REPLY_S: Final = 7 * 86_400
 """Seconds for which the place of a reply is remembered: as long as its topic keeps it."""
 
 
-class RequestNote(Value):
-    """The facts that are kept of a request."""
+class RequestNote(Value, extra="ignore"):
+    """The facts that are kept of a request.
+
+    Fields that it does not know are a newer replica's, and left unread: the answer is the same without them.
+    """
 
     digest: str
     """Of its body, to tell another request with the same id."""
@@ -33,8 +36,11 @@ class RequestNote(Value):
 
 
 def digest_of_body(body: Value) -> str:
-    """The digest that a note keeps."""
-    return content_digest(body.to_json())
+    """The digest that a note keeps.
+
+    Without the fields that say nothing: a version with other optional fields gives the same body the same digest.
+    """
+    return content_digest(body.model_dump_json(exclude_defaults=True).encode())
 
 
 def note_name(call: Call, kind: str, id_: str) -> str:

@@ -11,6 +11,7 @@ from eunoe.schemas.decisions import Decision, Hold, Outcome, Park, Rejection, Wa
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import SessionSkipped
 from eunoe.schemas.records import DeadLetterReason
+from eunoe.schemas.versions import newer_fault
 from eunoe.streams.record import Lease, Revoked
 from eunoe.streams.tracing import span
 from eunoe.workers.models.metering import DecidedBy, noting_answers
@@ -96,7 +97,8 @@ class Decider:
         conversation has waited that long already, and the next ones are not to wait again.
 
         Raises `Revoked` when a rebalance comes first, `Unavailable` when a server is away, `TooManyFailures` when the
-        stage fails more often than its limit allows: then this event is not dead-lettered.
+        stage fails more often than its limit allows: then this event is not dead-lettered. The fault of state that a
+        newer version wrote (`newer_fault`) is raised as it is.
         """
         if not self._spec.gathers and isinstance(work.events[0], SessionSkipped):
             return DecisionResult(Decision(events=work.events, skipped=True))
@@ -168,6 +170,8 @@ class Decider:
             except (Unavailable, Revoked):
                 raise
             except Exception as error:
+                if newer_fault(error) is not None:  # the runner waits for the deploy
+                    raise
                 attempt += 1
                 self._log(work, error, f"{work.number}, attempt {attempt}")
                 if attempt >= self._settings.attempts:

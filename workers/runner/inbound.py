@@ -1,7 +1,11 @@
 """Reads raw records: gives the event with its place in the order, or the reason to reject the record."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+
+from pydantic import ValidationError
 
 from eunoe.schemas.base import Contract, write_time
 from eunoe.schemas.decisions import Rejection, Scope
@@ -17,7 +21,7 @@ from eunoe.schemas.events import (
     UtteranceErased,
 )
 from eunoe.schemas.records import DeadLetterReason
-from eunoe.schemas.versions import ContractError
+from eunoe.schemas.versions import ContractError, newer_fault
 from eunoe.streams.codec import decode
 from eunoe.streams.position import is_copy, record_log_time, record_position
 from eunoe.streams.record import UNREADABLE_HEADER, Record
@@ -35,6 +39,18 @@ class NewerSchema(Unavailable):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "the rolling deploy")
+
+
+@contextmanager
+def waiting_for_newer(record: Record) -> Iterator[None]:
+    """Raise `NewerSchema` where the handling of a record meets what a newer version has stored or sent."""
+    try:
+        yield
+    except (ContractError, ValidationError) as error:
+        fault = newer_fault(error)
+        if fault is None:
+            raise
+        raise NewerSchema(f"{record.topic}/{record.partition}@{record.offset}: {fault}") from None
 
 
 @dataclass(frozen=True, slots=True)

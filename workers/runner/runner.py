@@ -27,7 +27,14 @@ from eunoe.workers.runner.committer import Committer
 from eunoe.workers.runner.dead_letter_sender import DeadLetterSender
 from eunoe.workers.runner.decider import Decider
 from eunoe.workers.runner.faults import describe_fault
-from eunoe.workers.runner.inbound import LogPlace, NewerSchema, OrderedEvent, Promotion, read_record
+from eunoe.workers.runner.inbound import (
+    LogPlace,
+    NewerSchema,
+    OrderedEvent,
+    Promotion,
+    read_record,
+    waiting_for_newer,
+)
 from eunoe.workers.runner.metrics import Part
 from eunoe.workers.runner.observer import Observer
 from eunoe.workers.runner.outbox import Sender
@@ -86,7 +93,7 @@ class Runner:
         """Handle a record completely; when this returns, the record may be acknowledged.
 
         An event of a newer schema is waited for as long as for a server; then it is a dead letter, because anybody who
-        can produce into the topic can claim a version.
+        can produce into the topic can claim a version. So is an event that needs state which a newer version wrote.
 
         Raises `Revoked` when a rebalance comes first or the state store lost writes, `Fenced` when another process has
         committed, `Unavailable` when a server stays away: none of them may be acknowledged.
@@ -120,10 +127,11 @@ class Runner:
     async def _apply_batch(self, batch: Sequence[OrderedEvent], _lease: Lease) -> bool:
         while not any(self._skips.reason(ordered.record) for ordered in batch):  # such a one is handled on its own
             try:
-                return await self._batches.apply(batch)
+                with waiting_for_newer(batch[0].record):
+                    return await self._batches.apply(batch)
             except StaleState:
                 self._meter.stale += 1
-            except SnapshotLost:
+            except (SnapshotLost, NewerSchema):  # handled on its own
                 return False
         return False
 
@@ -141,7 +149,8 @@ class Runner:
         watchful: Lease = WatchfulLease(lease, self._skips, record)
         while True:
             try:
-                return await self._handle_once(record, watchful)
+                with waiting_for_newer(record):
+                    return await self._handle_once(record, watchful)
             except PassedOver:
                 watchful = lease
             except StaleState:
