@@ -13,8 +13,7 @@ from eunoe.deploy.clients.live_settings import placed_settings
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
-from eunoe.streams.admin import TopicStatus, create_topics, list_topics
-from eunoe.streams.reader import partitions_of
+from eunoe.streams.admin import TopicStatus, create_topics, list_topics, settled_topics
 from eunoe.streams.topics import Topic
 
 app = typer.Typer(help="Create and list the topics, and change their number of partitions.", no_args_is_help=True)
@@ -92,10 +91,16 @@ def seal(
 async def _create(settings: Settings, partitions: int | None) -> tuple[list[TopicStatus], int]:
     settings = await placed_settings(settings)
     wanted = partitions or settings.partitions
-    if partitions is None and settings.names.log:  # a repartitioned log has its own number
-        (wanted,) = await partitions_of(settings.kafka_settings, settings.names, [Topic.CONVERSATIONS])
+    if partitions is None and settings.names.log:
+        wanted = await _partitions_of_log(settings) or wanted
     created = await create_topics(settings.kafka_settings, settings.names, wanted, settings.replication)
     return created, wanted
+
+
+async def _partitions_of_log(settings: Settings) -> int:
+    """Partitions of a log that is not the first, which has a number of its own; 0 where its topic is not there yet."""
+    statuses = await settled_topics(settings.kafka_settings, settings.names, [Topic.CONVERSATIONS])
+    return next(status.partitions for status in statuses if status.topic is Topic.CONVERSATIONS)
 
 
 async def _list(settings: Settings) -> list[TopicStatus]:

@@ -284,10 +284,36 @@ def test_one_pod_erases_with_the_settings_of_all(least: list[Manifest]) -> None:
 def test_topics_are_made_before_anything_starts(everything: list[Manifest]) -> None:
     (job,) = of_kind(everything, "Job").values()
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
-    (container,) = job["spec"]["template"]["spec"]["containers"]
-    assert container["args"] == ["topics", "create"]
-    named = {found for one in container["env"] for found in ("valueFrom",) if found in one}
+    containers = job["spec"]["template"]["spec"]["containers"]
+    assert [container["args"] for container in containers] == [["topics", "create"]] * 2
+    named = {found for one in containers for env in one["env"] for found in ("valueFrom",) if found in env}
     assert not named, "a hook comes before what the chart makes"
+
+
+def test_topics_are_made_for_each_generation_whatever_the_first_is_called(
+    everything: list[Manifest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only = render(tmp_path, {**LEAST, "generations": [{"name": "v7"}]})
+    for documents in (everything, only):
+        (job,) = of_kind(documents, "Job").values()
+        made = [_names(container, monkeypatch) for container in job["spec"]["template"]["spec"]["containers"]]
+        wanted = [
+            _names(deployment["spec"]["template"]["spec"]["containers"][0], monkeypatch)
+            for name, deployment in of_kind(documents, "Deployment").items()
+            if name.endswith("-intake")
+        ]
+        assert sorted(made, key=str) == sorted(wanted, key=str)
+    assert [names.generation for names in made] == ["v7"]
+
+
+def _names(container: Manifest, monkeypatch: pytest.MonkeyPatch) -> TopicNames:
+    """The topics that the process of a container uses."""
+    with monkeypatch.context() as patched:
+        for name in [name for name in os.environ if name.startswith("EUNOE_")]:
+            patched.delenv(name)
+        for variable in container["env"]:
+            patched.setenv(variable["name"], variable["value"])
+        return read_settings().names
 
 
 def test_rules_are_the_shipped_ones_with_the_address_of_the_runbook(everything: list[Manifest]) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from eunoe.deploy.cli.topics import _create as create_in
+from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.streams import admin
 from eunoe.streams.reader import partitions_of
@@ -56,3 +58,22 @@ async def test_a_topic_that_stays_away_is_refused_by_name(monkeypatch: pytest.Mo
     _answer(monkeypatch, iter(_without_late, None))
     with pytest.raises(Refused, match=f"topics missing: {LATE}.*eunoe topics create"):
         await check(KAFKA, NAMES)
+
+
+async def test_a_log_that_is_not_the_first_is_created_with_the_partitions_that_are_set(monkeypatch: pytest.MonkeyPatch):
+    """Without it the command refused, and told to run itself."""
+    monkeypatch.setattr(admin, "SETTLING_S", 0.0)
+    there: dict[str, int] = {}
+    _answer(monkeypatch, iter(lambda: there, None))
+
+    async def made(_admin: Any, _spec: Any, name: str, partitions: int, _replication: int) -> None:
+        there[name] = partitions
+
+    monkeypatch.setattr(admin, "_create", made)
+    settings = Settings(kafka=KAFKA.bootstrap, generation="v2", log=1, partitions=5)
+    created, wanted = await create_in(settings, None)
+    assert (wanted, there["eunoe.conversations.1"], there["eunoe.v2.sessions"]) == (5, 5, 5)
+    assert len(created) == len(there)
+    del there["eunoe.v2.sessions"]
+    _, wanted = await create_in(settings.model_copy(update={"partitions": 12}), None)
+    assert (wanted, there["eunoe.v2.sessions"]) == (5, 5), "an existing log keeps its number"

@@ -38,6 +38,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - {name: HOME, value: /tmp}
 {{- end }}
 
+{{/* What names a generation, and the log that it reads. */}}
+{{- define "eunoe.generation" -}}
+- {name: EUNOE_GENERATION, value: {{ .name | quote }}}
+{{- with .log }}
+- {name: EUNOE_LOG, value: {{ . | quote }}}
+{{- end }}
+{{- end }}
+
 {{- define "eunoe.envFrom" -}}
 - secretRef: {name: {{ .Values.existingSecret | quote }}}
 {{- end }}
