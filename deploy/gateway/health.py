@@ -3,14 +3,17 @@
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiohttp import web
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from eunoe.deploy.gateway.app import GatewayApp
+from eunoe.deploy.gateway.meter import GatewayMeter
 from eunoe.deploy.observability.exposition import CONTENT_TYPE
 from eunoe.deploy.observability.server import listen, parse_address
 from eunoe.schemas.errors import Unavailable
+from eunoe.workers.runner.backoff import Outages
 
 log = logging.getLogger(__name__)
 
@@ -21,11 +24,13 @@ class GatewayHealth:
 
     app: GatewayApp | None = None
     """The application; `None` while it waits for its servers."""
+    outages: Outages = field(default_factory=Outages)
+    """The servers that it waits for at its start."""
 
     def why_not_ready(self) -> list[str]:
         """The reasons why no requests should be sent to it, in words."""
         if self.app is None:
-            return ["starting: it waits for its servers"]
+            return [f"starting: it waits for {', '.join(self.outages.waiting()) or 'its servers'}"]
         why = ["closing"] if self.app.gateway.closing.is_set() else []
         try:
             if not self.app.gateway.log().healthy:
@@ -33,6 +38,16 @@ class GatewayHealth:
         except Unavailable as fault:
             why.append(str(fault))
         return why
+
+    def metrics(self) -> bytes:
+        """All metrics; of a gateway that waits for its servers, that it is there and what it waits for."""
+        if self.app is not None:
+            return self.app.meter.text()
+        registry = CollectorRegistry()
+        waits = Gauge("eunoe_waiting", "Current waits for a server", ["server"], registry=registry)
+        for server, count in self.outages.waiting().items():
+            waits.labels(server).set(count)
+        return GatewayMeter().text() + generate_latest(registry)
 
     @asynccontextmanager
     async def served(self, address: str | None) -> AsyncIterator[None]:
@@ -59,8 +74,7 @@ def _pages(health: GatewayHealth) -> web.Application:
         return web.json_response({"ready": not why, "why": why}, status=503 if why else 200)
 
     async def metrics(_: web.Request) -> web.Response:
-        body = b"" if health.app is None else health.app.meter.text()
-        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
+        return web.Response(body=health.metrics(), headers={"Content-Type": CONTENT_TYPE})
 
     made = web.Application()
     made.add_routes([web.get("/live", live), web.get("/ready", ready), web.get("/metrics", metrics)])

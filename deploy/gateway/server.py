@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TypeVar
 
 import uvicorn
@@ -67,7 +68,11 @@ async def run_gateway(settings: Settings, ready: Callable[[str], None] = lambda 
     _allow_many_files()
     health, stop = GatewayHealth(), asyncio.Event()
     with _stopped_by_signals(stop, while_starting=lambda: health.app is None):
-        async with traced(settings, "gateway"), health.served(settings.health), open_gateway(settings) as app:
+        async with (
+            traced(settings, "gateway"),
+            health.served(settings.health),
+            open_gateway(settings, health.outages) as app,
+        ):
             health.app = app
             keep_for_good()
             async with serving(app, settings.gateway.address) as url:
@@ -98,13 +103,14 @@ def _stopped_by_signals(stop: asyncio.Event, while_starting: Callable[[], bool])
 
 
 @asynccontextmanager
-async def open_gateway(settings: Settings) -> AsyncIterator[GatewayApp]:
-    """The application over real servers, closed at the end."""
+async def open_gateway(settings: Settings, outages: Outages | None = None) -> AsyncIterator[GatewayApp]:
+    """The application over real servers, closed at the end; ``outages`` has those that it waits for at its start."""
+    patiently = partial(_patiently, settings, outages or Outages())
     tokens = TokenChecker.of(settings.gateway)
     if settings.broker.embedded:
-        await _patiently(lambda: refuse_ordinary_broker(settings.kafka_settings), settings)
+        await patiently(lambda: refuse_ordinary_broker(settings.kafka_settings))
     async with AsyncExitStack() as closing:
-        await _patiently(lambda: check_key_store_has_destroyed(settings), settings)
+        await patiently(lambda: check_key_store_has_destroyed(settings))
         data_keys = await closing.enter_async_context(open_data_keys(settings))
         redis = await closing.enter_async_context(open_redis(settings, settings.gateway.redis_seconds))
         qdrant = None if settings.qdrant_url is None else await closing.enter_async_context(open_qdrant(settings))
@@ -131,7 +137,7 @@ async def open_gateway(settings: Settings) -> AsyncIterator[GatewayApp]:
             processes=RedisProcesses(redis, settings.prefix),
             erasures=erasures,
         )
-        await _patiently(states.live, settings)
+        await patiently(states.live)
         app = GatewayApp.with_mcp(gateway)
         if app.mcp is not None:
             closing.push_async_callback(app.mcp.stop)
@@ -144,7 +150,7 @@ async def _ended(gateway: Gateway) -> None:
     await asyncio.gather(*gateway.later, return_exceptions=True)
 
 
-async def _patiently(work: Callable[[], Awaitable[T]], settings: Settings) -> T:
+async def _patiently(settings: Settings, outages: Outages, work: Callable[[], Awaitable[T]]) -> T:
     runner = settings.runner
 
     async def attempt() -> T:
@@ -153,7 +159,7 @@ async def _patiently(work: Callable[[], Awaitable[T]], settings: Settings) -> T:
         except Misconfigured as fault:  # at the start nobody waits for other settings
             raise Refused(str(fault)) from fault
 
-    return await Outages().retry(attempt, UnboundedLease(), runner.backoff, runner.retry_limit_s)
+    return await outages.retry(attempt, UnboundedLease(), runner.backoff, runner.retry_limit_s)
 
 
 @asynccontextmanager
