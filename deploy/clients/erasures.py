@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 
 from eunoe.deploy.clients.redis import open_redis_url
@@ -33,13 +34,21 @@ async def open_erasures(settings: Settings) -> AsyncIterator[ErasureLedger]:
             yield RedisErasures(client, settings.prefix)
 
 
-async def is_pending(ledger: ErasureLedger) -> bool:
-    """Whether a request or an erasure waits; only the ledger is asked. Raises `Unavailable`."""
+async def waiting_erasures(ledger: ErasureLedger) -> dict[tuple[str, str], datetime]:
+    """Conversation and request → since when, of all that is requested or begun, and neither done nor refused.
+
+    Only the ledger is asked. Raises `Unavailable`.
+    """
     ended = {(done.key, done.request_id) for done in await ledger.done()}
     ended |= {(refused.key, refused.request_id) for refused in await ledger.refusals()}
-    waiting = {(request.key, request.request_id) for request in await ledger.requests()}
-    waiting |= {(erasure.key, erasure.request_id) for erasure in await ledger.erasures()}
-    return not waiting <= ended
+    asked = {(erasure.key, erasure.request_id): erasure.at for erasure in await ledger.erasures()}
+    asked |= {(request.key, request.request_id): request.at for request in await ledger.requests()}
+    return {name: at for name, at in asked.items() if name not in ended}
+
+
+async def is_pending(ledger: ErasureLedger) -> bool:
+    """Whether a request or an erasure waits; only the ledger is asked. Raises `Unavailable`."""
+    return bool(await waiting_erasures(ledger))
 
 
 async def check_store_has_seen_erasures(settings: Settings) -> None:

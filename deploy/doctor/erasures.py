@@ -1,16 +1,14 @@
 """The check of erasures: whether those that were asked for are carried out."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import uuid4
 
-from eunoe.deploy.clients.erasures import open_erasures
+from eunoe.deploy.clients.erasures import open_erasures, waiting_erasures
 from eunoe.deploy.doctor.findings import Findings
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings, reveal
 from eunoe.schemas.erasure import ErasureLedger
-from eunoe.workers.stores.erasures import Entry
 
 LONG: Final = timedelta(hours=1)
 """The wait from which an erasure is late."""
@@ -30,24 +28,13 @@ async def check_erasures(settings: Settings, findings: Findings) -> None:
         findings.note("no ledger of erasures is set: nothing can be erased, and no retention is kept (EUNOE_ERASURES)")
         return
     async with open_erasures(settings) as ledger:
-        waiting = await _waiting(ledger)
+        waiting = await waiting_erasures(ledger)
         if not waiting:
             findings.ok("the ledger of erasures answers; no erasure waits")
             return
         waited = datetime.now(UTC) - min(waiting.values())
         at_work = await _is_at_work(ledger) if waited >= SOON else True
     _tell(len(waiting), waited, findings, at_work=at_work)
-
-
-async def _waiting(ledger: ErasureLedger) -> dict[tuple[str, str], datetime]:
-    """Conversation and request → since when, of all that is requested or begun, and neither done nor refused."""
-    asked = {**_times(await ledger.erasures()), **_times(await ledger.requests())}
-    ended = {**_times(await ledger.done()), **_times(await ledger.refusals())}
-    return {name: at for name, at in asked.items() if name not in ended}
-
-
-def _times(entries: Sequence[Entry]) -> dict[tuple[str, str], datetime]:
-    return {(entry.key, entry.request_id): entry.at for entry in entries}
 
 
 async def _is_at_work(ledger: ErasureLedger) -> bool:

@@ -9,7 +9,14 @@ from eunoe.workers.runner.metrics import ASK_S
 
 REQUESTS, SECONDS = "eunoe_gateway_requests_total", "eunoe_http_seconds"
 STREAMS, WAITS = "eunoe_gateway_streams", "eunoe_gateway_waits"
-LABELS: Final = {REQUESTS: ("route", "status"), SECONDS: ("route", "method", "status"), STREAMS: (), WAITS: ()}
+ERASURES = "eunoe_erasures_oldest_seconds"
+LABELS: Final = {
+    REQUESTS: ("route", "status"),
+    SECONDS: ("route", "method", "status"),
+    STREAMS: (),
+    WAITS: (),
+    ERASURES: (),
+}
 """Metric → its labels."""
 FAULTS: Final = (429, 500, 503)
 """Statuses that are counted from the start."""
@@ -53,6 +60,11 @@ class GatewayMeter:
         """Read the numbers of open streams and of waiting requests at each scrape."""
         self._streams.set_function(streams)
         self._waits.set_function(waits)
+
+    def watch_erasures(self, oldest: Callable[[], float]) -> None:
+        """Show, from now on, for how many seconds the oldest erasure has waited, read at each scrape."""
+        text = "Age of the oldest erasure that is neither done nor refused"
+        Gauge(ERASURES, text, registry=self._registry).set_function(oldest)
 
     def text(self) -> bytes:
         """The current values."""

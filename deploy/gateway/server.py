@@ -23,6 +23,7 @@ from eunoe.deploy.event_loop import keep_for_good
 from eunoe.deploy.gateway.app import GatewayApp
 from eunoe.deploy.gateway.calls import Gateway
 from eunoe.deploy.gateway.credentials import Credentials, TokenChecker
+from eunoe.deploy.gateway.erasure_wait import ErasureWait
 from eunoe.deploy.gateway.health import GatewayHealth
 from eunoe.deploy.gateway.http_protocol import bounded_heads
 from eunoe.deploy.gateway.kafka import MovingLog
@@ -141,6 +142,10 @@ async def open_gateway(settings: Settings, outages: Outages | None = None) -> As
         app = GatewayApp.with_mcp(gateway)
         if app.mcp is not None:
             closing.push_async_callback(app.mcp.stop)
+        if erasures is not None:
+            wait = ErasureWait(erasures)
+            app.meter.watch_erasures(wait.seconds)
+            closing.push_async_callback(cancelled, asyncio.create_task(wait.watch()))
         closing.push_async_callback(_ended, gateway)
         yield app
 

@@ -148,6 +148,11 @@ CASES = (
         (requests("0+1x20", "0+10x20"), requests("0+1x20", "0x20")),
         (requests("0+1x20", "0+40x20"), requests("0 0 3x18", "0 0 4x18"), requests("0x20", "0x20")),
     ),
+    Case(
+        "EunoeErasuresWait", "80m", {},
+        ({"eunoe_erasures_oldest_seconds": "0+60x80"},),
+        ({"eunoe_erasures_oldest_seconds": "0+40x80"},),
+    ),
 )  # fmt: skip
 
 
