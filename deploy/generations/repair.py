@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 
 from eunoe.deploy.clients.bootstrap import Clients
@@ -68,6 +68,11 @@ class StillWritten(Unavailable):
 
 
 BeforeSwap = Callable[[Sequence[Record]], Awaitable[None]]
+ReadErased = Callable[[], Awaitable[Mapping[str, ErasedPart]]]
+
+
+async def _nothing_erased() -> Mapping[str, ErasedPart]:
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +83,8 @@ class Repairer:
     clients: Clients
     transplants: RedisTransplants
     partitions: int
-    erased: Mapping[str, ErasedPart] = field(default_factory=dict)
-    """Key → what is erased of the conversation."""
+    erased: ReadErased = _nothing_erased
+    """Reads what is erased, by key: again for each attempt, for more may be erased meanwhile."""
     fences_intake: bool = False
     """Whether a decision that intake has in hand is refused, too, and late points: they may hold what is erased."""
     before_swap: BeforeSwap | None = None
@@ -94,17 +99,19 @@ class Repairer:
         """Derive a conversation again; ``report`` is called for each derived record; its phase is the key.
 
         All records that intake has handled are derived in memory, then swapped in by one atomic write. If intake has
-        handled more records meanwhile, the derivation is repeated with them. Raises `Refused` where the log holds
-        nothing of the conversation, `StillWritten` where new records keep coming in, `Unavailable` when a server is
-        down.
+        handled more records meanwhile, or something was erased, the derivation is repeated. Raises `Refused` where the
+        log holds nothing of the conversation, `StillWritten` where new records keep coming in, `Unavailable` when a
+        server is down.
         """
         calls = self._calls()
         for _ in range(TRIES):
             intake = await self._intake(key)
+            # behind that look: an erasure that is not known here replaces the ledger later, which the swap notices
+            part = (await self.erased()).get(key)
             records, _ = await self._records(key, intake)
-            if not records and key not in self.erased:
+            if not records and part is None:
                 raise Refused(f"{key}: the log holds no record that intake has handled")
-            derived = await self._derive(key, records, report)
+            derived = await self._derive(key, records, part, report)
             if self.before_swap is not None:
                 await self.before_swap(records)
             swapped = await self._swap(derived, intake, await self._asks(key))
@@ -142,7 +149,9 @@ class Repairer:
         records = await read_conversation(kafka, names, keys, key, self.partitions, epoch)
         return [record for record in records if 0 < position_in_log(record, epoch) <= handled], handled
 
-    async def _derive(self, key: str, records: Sequence[Record], report: ReportProgress) -> Derived:
+    async def _derive(
+        self, key: str, records: Sequence[Record], part: ErasedPart | None, report: ReportProgress
+    ) -> Derived:
         at = 0
 
         def one_more() -> None:
@@ -152,7 +161,7 @@ class Repairer:
 
         settings = replace(self.settings.runner, failures=FailureLimit(share=1.0))
         deriver = Deriver(self.clients.dependencies, settings, RecordedOutcomes(self.clients.answers))
-        return await deriver.derive(key, records, self.settings.log_epoch, one_more, self.erased.get(key))
+        return await deriver.derive(key, records, self.settings.log_epoch, one_more, part)
 
     async def _asks(self, key: str) -> Asks | None:
         """Finds the unanswered asks of a conversation; `None` where none goes through blend."""
@@ -162,7 +171,7 @@ class Repairer:
         return Asks(self.clients.store, held, may_be_lost=not self.fences_intake)
 
     async def _swap(self, derived: Derived, intake: Ledger, asks: Asks | None) -> "_Swapped | None":
-        """Replace the state; `None` where intake has handled more than is derived.
+        """Replace the state; `None` where intake has handled more than is derived, or another one has replaced it.
 
         A stage that commits meanwhile is no reason to derive again: what it decided is derived, too.
         """
@@ -170,7 +179,7 @@ class Repairer:
         partition = partition_of(key.encode(), self.partitions)
         for _ in range(TRIES):
             live = {stage: await self.clients.store.ledger(Scope(stage, key)) for stage in TABLES}
-            if (live[INTAKE].applied, live[INTAKE].outbox) != (intake.applied, intake.outbox):
+            if _moved_on(live[INTAKE], intake):
                 return None
             standing = _fencing(derived.standing, live)
             if self.fences_intake:
@@ -226,6 +235,11 @@ class _Swapped:
     """The ledgers that it stored."""
     late: Ids | None
     """The points that workers may still hold; `None`: they may write them."""
+
+
+def _moved_on(now: Ledger, before: Ledger) -> bool:
+    """Whether a ledger was written since: the token tells of an erasure, too, which leaves its number as it is."""
+    return (now.applied, now.outbox, now.token) != (before.applied, before.outbox, before.token)
 
 
 def _fencing(standing: StoredConversation, live: dict[str, Ledger]) -> StoredConversation:

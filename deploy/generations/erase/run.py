@@ -6,7 +6,7 @@ mark in the state store → receipt in the ledger.
 """
 
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -216,7 +216,10 @@ class Eraser:
         """The clients of a generation, and a repairer that leaves out what is erased; closed at the end."""
         partitions = await _partitions(settings)
         async with open_clients(settings) as clients:
-            erased = {} if part is None else {part.key: part}
+
+            async def erased() -> Mapping[str, ErasedPart]:
+                return {} if part is None else {part.key: part}
+
             yield clients, Repairer(settings, clients, clients.transplants, partitions, erased, fences_intake=True)
 
 
