@@ -19,6 +19,7 @@ with warnings.catch_warnings():
     from aiokafka.errors import ConsumerStoppedError, IllegalStateError
     from faust.app.base import BootStrategy
     from faust.sensors import Monitor
+    from faust.tables.manager import TableManager
     from faust.transport.consumer import RecordMap, ensure_TP
     from faust.transport.drivers import aiokafka as driver
     from faust.types import TP, TransportT
@@ -269,6 +270,17 @@ class _SilentMonitor(Monitor):
         """Do nothing."""
 
 
+class _NoTables(TableManager):
+    """Faust's manager of tables, without its second of waiting for some to be declared before it joins the group."""
+
+    logger = logging.getLogger("faust.tables.manager")
+
+    async def on_start(self) -> None:
+        """Go on at once: there are no tables."""
+        await self._update_channels()
+        await self.recovery.start()
+
+
 class GroupApp(faust.App):
     """A Faust app that reports its crash and leaves the file system alone."""
 
@@ -291,7 +303,7 @@ def open_group(group: str, topics: Iterable[str], owner: Owner) -> GroupApp:
     """A member of a consumer group that reads these topics for its owner; not started yet."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        app = GroupApp(group, monitor=_SilentMonitor(), **_settings(owner.kafka))
+        app = GroupApp(group, monitor=_SilentMonitor(), TableManager=_NoTables, **_settings(owner.kafka))
         app.owner = owner
         # the subscription; nothing is ever put into this channel
         app.topics.add(app.topic(*topics, key_type=bytes, value_type=bytes, acks=False, allow_empty=True))
