@@ -5,20 +5,42 @@ They are read when documents are written. pydantic would read them at each impor
 
 import ast
 import inspect
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import pairwise
-from textwrap import dedent
 from typing import Any
 
 
-def attribute_docs(cls: type[Any]) -> dict[str, str]:
+def attribute_docs(cls: type[Any]) -> Mapping[str, str]:
     """Name → docstring of the attributes that stand in the body of a class, which has a source file."""
-    body = ast.parse(dedent(inspect.getsource(cls))).body[0]
-    found: dict[str, str] = {}
-    for before, after in pairwise(body.body if isinstance(body, ast.ClassDef) else []):
+    return _module_docs(cls.__module__).get(cls.__qualname__, {})
+
+
+@cache
+def _module_docs(name: str) -> Mapping[str, Mapping[str, str]]:
+    """Qualified name of each class of a module → its `attribute_docs`; a module is parsed once for all its classes."""
+    return dict(_docs_in(ast.parse(inspect.getsource(sys.modules[name])), ""))
+
+
+def _docs_in(node: ast.AST, prefix: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+    for child in ast.iter_child_nodes(node):
+        inside = prefix
+        if isinstance(child, ast.ClassDef):
+            yield f"{prefix}{child.name}", _docs_of(child)
+            inside = f"{prefix}{child.name}."
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            inside = f"{prefix}{child.name}.<locals>."
+        yield from _docs_in(child, inside)
+
+
+def _docs_of(found: ast.ClassDef) -> Mapping[str, str]:
+    docs: dict[str, str] = {}
+    for before, after in pairwise(found.body):
         name, text = _assigned(before), _literal(after)
         if name and text:
-            found[name] = inspect.cleandoc(text)
-    return found
+            docs[name] = inspect.cleandoc(text)
+    return docs
 
 
 def _assigned(statement: ast.stmt) -> str | None:
