@@ -16,7 +16,8 @@ from eunoe.deploy.clients.shared import open_publisher, open_store
 from eunoe.deploy.datasets.imports.estimate import ImportEstimate, estimate_import
 from eunoe.deploy.datasets.imports.formats import ImportFormat, read_import
 from eunoe.deploy.datasets.imports.imported import ImportFile, ImportTarget
-from eunoe.deploy.datasets.imports.run import ImportDone, closed_sessions, run_import
+from eunoe.deploy.datasets.imports.missing import MissingSessions, missing_sessions
+from eunoe.deploy.datasets.imports.run import ImportDone, run_import
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import write_time
@@ -76,18 +77,17 @@ async def _import(settings: Settings, found: ImportFile, bars: ProgressBars) -> 
         return await run_import(store, publisher, found.sessions, lambda done: bars("remembered", done, total))
 
 
-async def _plan(settings: Settings, found: ImportFile, bars: ProgressBars) -> tuple[int, ImportEstimate]:
-    """The number of sessions that are there already, and the cost of the others."""
+async def _plan(settings: Settings, found: ImportFile, bars: ProgressBars) -> tuple[MissingSessions, ImportEstimate]:
+    """The part that is not there yet, and its cost."""
     live = await live_settings(settings)
     async with open_store(live) as store:
-        present = await closed_sessions(store, found.sessions)
-    missing = [session for session in found.sessions if session.session_id not in present]
-    return len(present), await estimate_import(live, missing, lambda done: bars("sample", done, 0))
+        missing = await missing_sessions(store, found.sessions)
+    return missing, await estimate_import(live, missing.sessions, lambda done: bars("sample", done, 0))
 
 
-def plan_lines(found: ImportFile, plan: tuple[int, ImportEstimate]) -> list[str]:
+def plan_lines(found: ImportFile, plan: tuple[MissingSessions, ImportEstimate]) -> list[str]:
     """The plan of an import as lines of text."""
-    present, cost = plan
+    missing, cost = plan
     first, last = (time.date().isoformat() for time in found.dates or ())
     lines = [
         f"{counted(found.events, 'event')} in {counted(len(found.sessions), 'session')}"
@@ -98,8 +98,10 @@ def plan_lines(found: ImportFile, plan: tuple[int, ImportEstimate]) -> list[str]
         + f", {counted(max(1, round(cost.seconds / 60)), 'minute')}"
         + f" (scaled from {counted(cost.sampled_events, 'event')})",
     ]
-    if present:
-        lines.append(f"passed over, for they are there already: {counted(present, 'session')}")
+    if missing.present:
+        lines.append(f"passed over, for they are there already: {counted(missing.present, 'session')}")
+    if missing.erased:
+        lines.append(f"passed over, for they were erased: {counted(missing.erased, 'utterance')}")
     if found.left_out:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.left_out.items()))
         lines.append(f"left out: {kinds}")
@@ -113,8 +115,8 @@ def done_line(done: ImportDone) -> str:
     return f"{played} became memory in {done.seconds:.1f} s{there}"
 
 
-def _plan_document(found: ImportFile, plan: tuple[int, ImportEstimate]) -> dict[str, Any]:
-    present, cost = plan
+def _plan_document(found: ImportFile, plan: tuple[MissingSessions, ImportEstimate]) -> dict[str, Any]:
+    missing, cost = plan
     dates = [write_time(time) for time in found.dates or ()]
     return {
         "events": found.events,
@@ -122,7 +124,8 @@ def _plan_document(found: ImportFile, plan: tuple[int, ImportEstimate]) -> dict[
         "conversations": list(found.conversations),
         "dates": dates,
         "left_out": dict(found.left_out),
-        "present": present,
+        "present": missing.present,
+        "erased": missing.erased,
         **asdict(cost),
     }
 

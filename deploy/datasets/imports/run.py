@@ -8,20 +8,19 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from eunoe.deploy.datasets.imports.imported import ImportSession
+from eunoe.deploy.datasets.imports.missing import closed_sessions, missing_sessions
 from eunoe.deploy.inspect.view import remembered_session
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.ports import StateStore
 from eunoe.streams.codec import encode
 from eunoe.streams.record import Message, Publisher
 from eunoe.streams.topics import Topic
-from eunoe.workers.intake.state import CLOSED, ClosedSession
 
 AHEAD_SESSIONS: Final = 8
 AHEAD_EVENTS: Final = 200
 """Bounds of what is sent and not in memory yet; intake handles so many events in about a second."""
 STUCK_S: Final = 180.0
 POLL_S: Final = 0.05
-_CHUNK: Final = 500
 
 ReportSession = Callable[[int], None]
 """Called with the number of sessions that are in memory."""
@@ -37,6 +36,8 @@ class ImportDone:
     """Events that were sent."""
     present: int
     """Sessions that were there already; nothing was sent of them."""
+    erased: int
+    """Utterances that were erased before, and not sent again."""
     seconds: float
 
 
@@ -88,17 +89,17 @@ async def run_import(
     """Send the sessions that are not there yet, those of one conversation in order; returns when all are in memory.
 
     What was sent before is sent again only within a session that did not end, where intake knows its ids. So an import
-    that was interrupted goes on, and one that is repeated changes nothing. Raises `Unavailable` when a server is down,
-    or the stages do not go on.
+    that was interrupted goes on, one that is repeated changes nothing, and one whose sessions have grown adds the lines
+    that are new. Raises `Unavailable` when a server is down, or the stages do not go on.
     """
     begun = time.monotonic()
-    present = await closed_sessions(store, sessions)
-    missing = [session for session in sessions if session.session_id not in present]
+    missing = await missing_sessions(store, sessions)
+    passed = len(sessions) - len(missing.sessions)
     ahead, sent = _Ahead(store), 0
-    for session in in_turn(missing):
+    for session in in_turn(missing.sessions):
         while not ahead.has_room_for(session):
             await ahead.look()
-            report(len(present) + sent - len(ahead.sessions))
+            report(passed + sent - len(ahead.sessions))
             if not ahead.has_room_for(session):
                 await asyncio.sleep(POLL_S)
         await publisher.publish([Message(Topic.CONVERSATIONS, one.key.encode(), encode(one)) for one in session.events])
@@ -106,10 +107,10 @@ async def run_import(
         sent += 1
     while ahead.sessions:
         await ahead.look()
-        report(len(present) + sent - len(ahead.sessions))
+        report(passed + sent - len(ahead.sessions))
         await asyncio.sleep(POLL_S)
-    events = sum(len(session.events) for session in missing)
-    return ImportDone(sent, events, len(present), time.monotonic() - begun)
+    events = sum(len(session.events) for session in missing.sessions)
+    return ImportDone(sent, events, missing.present, missing.erased, time.monotonic() - begun)
 
 
 def in_turn(sessions: Iterable[ImportSession]) -> Iterator[ImportSession]:
@@ -123,18 +124,3 @@ def in_turn(sessions: Iterable[ImportSession]) -> Iterator[ImportSession]:
         yield own.popleft()
         if own:
             waiting.append(own)
-
-
-async def closed_sessions(store: StateStore, sessions: Sequence[ImportSession]) -> dict[str, int]:
-    """Client's id → number, of the sessions that are closed already. Raises `Unavailable`."""
-    by_key: dict[str, list[str]] = defaultdict(list)
-    for session in sessions:
-        by_key[session.key].append(session.session_id)
-    found: dict[str, int] = {}
-    for key, ids in by_key.items():
-        for start in range(0, len(ids), _CHUNK):
-            chunk = ids[start : start + _CHUNK]
-            rows = await store.fetch("intake", key, CLOSED, chunk)
-            pairs = zip(chunk, rows, strict=True)
-            found |= {id_: ClosedSession.from_json(text).session for id_, text in pairs if text is not None}
-    return found
