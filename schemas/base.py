@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Self
@@ -22,9 +22,12 @@ from pydantic import (
 
 MAX_ID_CHARS = 200
 MAX_NAME_CHARS = 100
+MAX_AGE = timedelta(days=365 * 200)
+"""The most by which a client's time may differ from that of the log."""
 
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 _NO_TIME = "must be an RFC 3339 time with a zone, like 2026-03-01T09:30:00Z"
+_NO_ZONE = "must be a time with a zone, like datetime.now(UTC)"
 _WRITTEN_CHARS = (20, 27)
 """Characters of a time in UTC without and with microseconds."""
 # C0 and C1 controls, and the line and paragraph separators that would break a line of a prompt or a log
@@ -57,6 +60,8 @@ def _not_blank(value: str) -> str:
 
 def _rfc3339(value: object) -> object:
     if isinstance(value, datetime):
+        if value.utcoffset() is None:
+            raise ValueError(_NO_ZONE)
         return value
     if not isinstance(value, str):
         raise ValueError(_NO_TIME)  # noqa: TRY004 - pydantic reports it as a fault of the value

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from pydantic import ValidationError
 
-from eunoe.schemas.base import Value
+from eunoe.schemas.base import MAX_AGE, Time, Value
 from eunoe.schemas.errors import EunoeError
 from eunoe.schemas.events import DEFAULT_AGENT, Ask, ConversationEvent, Erase, SessionEnded, Strategy, Utterance
 from eunoe.schemas.replies import Reply
@@ -115,7 +115,7 @@ class ConversationClient(ABC):
 
     async def end_session(self, session_id: str | None = None, *, at: datetime | None = None) -> SessionEnded:
         """End a session, the open one unless named; returns the event when the log has it."""
-        ended = checked(SessionEnded, **self._conversation, session_id=session_id, at=at or _now())
+        ended = checked(SessionEnded, **self._conversation, session_id=session_id, at=_time_of(at))
         await self._send(ended)
         return ended
 
@@ -124,12 +124,15 @@ class ConversationClient(ABC):
 
         Over HTTP an eraser carries the request out. In Kafka it is only recorded, for a record does not prove who
         sent it: use ``eunoe erase`` there. Raises ``ValueError`` for ids that are none: they may be those of a search
-        that found nothing.
+        that found nothing; and for one text, each character of which would be an id.
         """
+        if isinstance(utterance_ids, str | bytes):
+            raise ValueError("utterance_ids: is one text; give a list of ids, also of one")  # noqa: TRY004 - as all wrong arguments
         named = () if utterance_ids is None else tuple(utterance_ids)
         if utterance_ids is not None and not named:
             raise ValueError("utterance_ids: names none; leave it out to erase the whole conversation")
-        erase = checked(Erase, **self._conversation, request_id=new_id(), at=at or _now(), utterance_ids=named)
+        fields = {"request_id": new_id(), "at": _time_of(at), "utterance_ids": named}
+        erase = checked(Erase, **self._conversation, **fields)
         await self._send(erase)
         return erase
 
@@ -165,7 +168,7 @@ class ConversationClient(ABC):
             utterance_id=reply.reply_id,
             session_id=session_id,
             reply_id=reply.reply_id,
-            at=at or _now(),
+            at=at or datetime.now(UTC),
         )
 
     def _utterance(self, text: str, speaker: str, options: TurnOptions, **more: Any) -> Utterance:  # noqa: ANN401
@@ -177,7 +180,7 @@ class ConversationClient(ABC):
             session_id=options.get("session_id"),
             speaker=speaker,
             text=text,
-            at=options.get("at") or _now(),
+            at=_time_of(options.get("at")),
         )
         size = len(said.text.encode())
         if size > MAX_TEXT_BYTES:
@@ -217,6 +220,24 @@ def checked(model: type[ValueT], **fields: object) -> ValueT:
         raise ValueError(describe(fault)) from None
 
 
+class _Moment(Value):
+    at: Time
+
+
+def in_utc(at: datetime) -> datetime:
+    """The time ``at`` in UTC; raises ``ValueError`` for one without a zone: the clock of no machine is meant."""
+    return checked(_Moment, at=at).at
+
+
+def _time_of(given: datetime | None) -> datetime:
+    """The time ``at`` of an event, now where none is given; raises ``ValueError`` for one that intake would refuse."""
+    now = datetime.now(UTC)
+    at = now if given is None else in_utc(given)
+    if abs(at - now) > MAX_AGE:
+        raise ValueError(f"at: is over {MAX_AGE.days // 365} years from now")
+    return at
+
+
 def _is_unicode(text: str) -> bool:
     try:
         return bool(text.encode()) or not text
@@ -227,7 +248,3 @@ def _is_unicode(text: str) -> bool:
 def new_id() -> str:
     """A new id."""
     return str(uuid4())
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

@@ -21,6 +21,7 @@ from eunoe.streams.conversation import (
     ReplyNotUttered,
     ReplyTimeout,
     UtteranceOptions,
+    in_utc,
 )
 from eunoe.streams.gateway import (
     GatewayConnection,
@@ -126,9 +127,10 @@ class HttpMemoryClient(ConversationClient):
         """The memory that holds now of a person, or of all, packed for a prompt of at most ``budget_tokens``.
 
         What was said after ``at`` (event time) or ended before is left out; `None` means now. No model is asked; its
-        ``text`` has the lines. Raises `GatewayProblem` (404) for an unknown conversation, `Unavailable`.
+        ``text`` has the lines. Raises ``ValueError`` for an ``at`` without a zone, `GatewayProblem` (404) for an
+        unknown conversation, `Unavailable`.
         """
-        time = None if at is None else write_time(at)
+        time = None if at is None else write_time(in_utc(at))
         query = urlencode(_given(person=person, budget_tokens=budget_tokens, at=time))
         found = await self._gateway.request(GatewayRequest("GET", f"{self._path}/profile?{query}"), timeout)
         return PersonProfile.model_validate(orjson.loads(found)["profile"])

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from datetime import UTC, datetime
 
 import httpx2
 import pytest
@@ -335,6 +336,45 @@ async def test_an_erasure_of_no_utterances_is_a_mistake_and_one_without_ids_is_o
         await memory.erase()
     (body,) = script.bodies
     assert "utterance_ids" not in body
+
+
+@pytest.mark.parametrize("ids", ["12", b"12"])
+async def test_one_text_is_no_list_of_ids_to_erase(ids):
+    memory, script = scripted()
+    async with memory:
+        with pytest.raises(ValueError, match="is one text; give a list of ids"):
+            await memory.erase(ids)
+    assert script.seen == []
+
+
+LATER, FAR = datetime(2026, 3, 1, 9), datetime(1500, 1, 1, tzinfo=UTC)  # noqa: DTZ001 - it has no zone
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda memory, at: memory.utter("I moved.", speaker="Ann", at=at),
+        lambda memory, at: memory.ask("Where?", speaker="Ann", at=at),
+        lambda memory, at: memory.end_session(at=at),
+        lambda memory, at: memory.erase(["u1"], at=at),
+    ],
+)
+async def test_a_time_that_intake_would_refuse_is_refused_before_anything_is_sent(call):
+    memory, script = scripted()
+    async with memory:
+        with pytest.raises(ValueError, match=r"^at: must be a time with a zone, like datetime\.now\(UTC\)$"):
+            await call(memory, LATER)
+        with pytest.raises(ValueError, match=r"^at: is over 200 years from now$"):
+            await call(memory, FAR)
+    assert script.seen == []
+
+
+async def test_a_profile_of_a_time_without_a_zone_is_refused():
+    memory, script = scripted()
+    async with memory:
+        with pytest.raises(ValueError, match=r"^at: must be a time with a zone"):
+            await memory.profile(at=LATER)
+    assert script.seen == []
 
 
 async def test_an_option_that_does_not_exist_is_refused_before_anything_is_sent():

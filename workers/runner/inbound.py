@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from pydantic import ValidationError
 
-from eunoe.schemas.base import Contract, write_time
+from eunoe.schemas.base import MAX_AGE, Contract, write_time
 from eunoe.schemas.decisions import Rejection, Scope
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import (
@@ -29,9 +29,6 @@ from eunoe.streams.retries import is_late, read_retry
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.stage import ApplyOrder, StageSpec
-
-MAX_AGE = timedelta(days=365 * 200)
-"""The most by which a client's time may differ from the log's."""
 
 
 class NewerSchema(Unavailable):

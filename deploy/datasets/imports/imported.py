@@ -7,11 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 from uuid import UUID, uuid5
 
-from eunoe.schemas.base import write_time
+from eunoe.schemas.base import MAX_AGE, write_time
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_AGENT, DEFAULT_TENANT, SessionEnded, Utterance
 from eunoe.streams.client import MAX_TEXT_BYTES
-from eunoe.workers.runner.inbound import MAX_AGE
 
 GAP: Final = timedelta(minutes=30)
 """A longer silence begins another session."""
