@@ -1,5 +1,6 @@
 """The table of routes, and the search in it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -18,6 +19,7 @@ from eunoe.schemas.base import Identifier, Value
 from eunoe.schemas.replies import Recalled, Reply
 
 _ID: Final[TypeAdapter[str]] = TypeAdapter(Identifier)
+_LONE_PERCENT: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +233,10 @@ def _values(route: Route, parts: Sequence[bytes]) -> dict[str, str]:
 
 def _value(name: str, given: bytes) -> str:
     try:
-        return _ID.validate_python(unquote_to_bytes(given).decode())
+        # unquoting would leave it as it is: to a client that does not encode, one id would serve and the next not
+        if _LONE_PERCENT.search(given) is None:
+            return _ID.validate_python(unquote_to_bytes(given).decode())
+        why = "has a % without two hexadecimal digits behind it: percent-encode ids, so that it is %25"
     except UnicodeDecodeError:
         why = "is not percent-encoded UTF-8"
     except ValidationError:

@@ -221,7 +221,7 @@ async def test_unknown_addresses_and_methods(gateway):
         assert answer.headers["allow"] == "GET"
 
 
-@pytest.mark.parametrize("part", ["%0A", "%ff", "x" * 201, "%20a", "%E2%80%A8"])
+@pytest.mark.parametrize("part", ["%0A", "%ff", "x" * 201, "%20a", "%E2%80%A8", "a%zzb", "100%", "%4"])
 async def test_a_part_of_a_path_that_is_no_id_is_422(gateway, part):
     async with gateway.client() as client:
         check(await client.get(f"/v1/conversations/{part}"), 422)

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from eunoe.deploy.gateway.routes.asks import accepts_stream
 from eunoe.deploy.settings.sections import GatewaySettings
 from eunoe.streams.feed import Subscription
 from eunoe.streams.record import Record
@@ -69,6 +70,22 @@ async def stream(
 async def until_closed(gateway: TestGateway) -> None:
     while gateway.app.gateway.streams.open:  # noqa: ASYNC110 - nothing tells
         await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("accept", "streams"),
+    [
+        ("text/event-stream", True),
+        ("application/json, Text/Event-Stream ; q=0.5", True),
+        ("text/event-stream;q=0", False),
+        ("application/json, text/event-stream; q=0.000", False),
+        ("*/*", False),
+        ("text/event-streams", False),
+        ("", False),
+    ],
+)
+def test_a_stream_is_given_to_whom_accepts_one(accept, streams):
+    assert accepts_stream(accept) is streams
 
 
 async def test_an_ask_is_accepted_and_then_answered(gateway):

@@ -302,6 +302,21 @@ async def test_a_memory_is_found_by_a_query(gateway):
     assert "no memory fits the query" in unknown.content[0].text
 
 
+async def test_recall_and_ask_take_the_chat_that_they_are_about(gateway):
+    async with agent(gateway, gateway.key()) as client:
+        for chat, text in (("phone", "My dog is called Rex."), ("laptop", "My cat is called Tom.")):
+            said = {"text": text, "speaker": "Ann", "conversation_id": "c", "session_id": chat}
+            assert not (await client.call_tool("remember", said)).is_error
+        here = {"conversation_id": "c", "session_id": "phone"}
+        recalled = await client.call_tool("recall", {"query": "Which pets?", **here})
+        assert not recalled.is_error, recalled
+        assert [line["text"] for line in recalled.structured_content["dialogue"]] == ["My dog is called Rex."]
+        asked = {"question": "What is my dog called?", "speaker": "Ann", "record": True, **here}
+        assert not (await client.call_tool("ask", asked)).is_error
+        recalled = await client.call_tool("recall", {"query": "Which pets?", **here})
+        assert recalled.structured_content["dialogue"][-1]["text"] == "What is my dog called?"
+
+
 async def test_a_call_without_a_conversation(gateway):
     async with agent(gateway, gateway.key()) as client:
         found = await client.call_tool("recall", {"query": "Who?"})

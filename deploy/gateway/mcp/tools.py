@@ -107,7 +107,7 @@ class Tools:
             accepted = EventAccepted.from_json(await gateway.request(request, REQUEST_S))
         return _result(RememberResult(utterance_id=id_, offset=accepted.position.offset), "remembered")
 
-    async def ask(
+    async def ask(  # noqa: PLR0913, PLR0917 - the fields of the tool, given by name
         self,
         question: Annotated[Text, Field(description="The question, as the speaker asks it.")],
         speaker: Speaker,
@@ -117,12 +117,13 @@ class Tools:
             bool, Field(description="Whether the question becomes part of the conversation; default: false.")
         ] = False,
         speak_as: Annotated[Name, Field(description="The participant that the reply speaks as.")] = DEFAULT_AGENT,
+        session_id: SessionId = None,
     ) -> Annotated[CallToolResult, AskResult]:
         """Ask the memory a question: its own language model replies, with the utterances that the reply rests on.
 
         Use recall instead to get the memory itself without a model's reply.
         """
-        body = {"text": question, "speaker": speaker, "record": record, "speak_as": speak_as}
+        body = {"text": question, "speaker": speaker, "record": record, "speak_as": speak_as, "session_id": session_id}
         body |= {"request_id": str(uuid4()), "at": write_time(datetime.now(UTC))}
         async with self._gateway(context, conversation_id) as (gateway, path):
             reply = await _answered(gateway, f"{path}/asks", body, Reply)
@@ -135,7 +136,7 @@ class Tools:
         )
         return _result(found, f"{UNTRUSTED}\n\n{reply.text}")
 
-    async def recall(
+    async def recall(  # noqa: PLR0913, PLR0917 - the fields of the tool, given by name
         self,
         query: Annotated[Text, Field(description="What to find: a question, or the words of the matter.")],
         context: ToolContext,
@@ -149,9 +150,11 @@ class Tools:
         strategy: Annotated[
             Strategy | None, Field(description="The way to search; unset: that of the deployment.")
         ] = None,
+        session_id: SessionId = None,
     ) -> Annotated[CallToolResult, RecallResult]:
         """Recall what is remembered that fits a query, in time order, with its sources. No model is asked."""
         body = {"query": query, "speaker": speaker, "budget_tokens": budget_tokens, "strategy": strategy}
+        body["session_id"] = session_id
         async with self._gateway(context, conversation_id) as (gateway, path):
             found = await _answered(gateway, f"{path}/recall", body, Recalled)
         result = RecallResult(

@@ -43,6 +43,8 @@ ASK: TypeAdapter[AskBody] = TypeAdapter(AskBody)
 RECALL: TypeAdapter[RecallBody] = TypeAdapter(RecallBody)
 _PREFERS_WAIT = re.compile(r"(?:^|[,;\s])wait=(\d{1,5}(?:\.\d{1,3})?)(?:$|[,;\s])")
 
+_REFUSED = re.compile(r"q=0(?:\.0{0,3})?")
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
@@ -64,7 +66,16 @@ def waiting_of(call: Call) -> Waiting:
 
 def wants_stream(call: Call) -> bool:
     """Whether the client accepts server-sent events."""
-    return EVENT_STREAM in call.request.headers.get("accept", "")
+    return accepts_stream(call.request.headers.get("accept", ""))
+
+
+def accepts_stream(accept: str) -> bool:
+    """Whether the value of a header ``Accept`` names server-sent events, and not with ``q=0``, which refuses them."""
+    for given in accept.lower().split(","):
+        kind, *parameters = (part.strip() for part in given.split(";"))
+        if kind == EVENT_STREAM:
+            return not any(_REFUSED.fullmatch(parameter) for parameter in parameters)
+    return False
 
 
 def _counted(call: Call) -> AbstractContextManager[None]:
