@@ -73,6 +73,16 @@ def json_lines() -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
+def csv_rows() -> str:
+    """A table of a chat with an assistant, on two days."""
+    return (
+        "at,role,text\n"
+        f"2024-05-01T10:00:00Z,user,{SAID[0]}\n"
+        '2024-05-01T10:01:00Z,assistant,"Lyon, then."\n'
+        f"2024-05-02T10:00:00Z,user,{SAID[1]}\n"
+    )
+
+
 def write_exports(folder: Path) -> dict[str, Path]:
     """Format → its file in a folder."""
     texts = {
@@ -80,6 +90,7 @@ def write_exports(folder: Path) -> dict[str, Path]:
         "mem0": json.dumps(mem0_memories()),
         "locomo": json.dumps([locomo_sample()]),
         "jsonl": json_lines(),
+        "csv": csv_rows(),
     }
     for name, text in texts.items():
         (folder / f"{name}.json").write_text(text)

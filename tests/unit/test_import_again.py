@@ -17,7 +17,7 @@ from eunoe.schemas.ports import StateStore
 from eunoe.workers.intake.head import Head
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.registry import StageSettings
-from tests.support.exports import DAY, SAID, chatgpt_chat, json_lines, mem0_memories, message, write_exports
+from tests.support.exports import DAY, SAID, chatgpt_chat, csv_rows, json_lines, mem0_memories, message, write_exports
 from tests.support.in_memory import make_pipeline
 
 DOG = "My dog is called Rex."
@@ -34,6 +34,11 @@ def grown_memories():
     """The memories of `mem0_memories` with one more of the second day."""
     later = {"id": "m3", "memory": DOG, "user_id": "ann", "created_at": "2026-01-03T09:00:00-08:00"}
     return {"results": [*mem0_memories()["results"], later]}
+
+
+def grown_rows() -> str:
+    """The rows of `csv_rows` with one more of the second day."""
+    return csv_rows() + f"2024-05-02T10:01:00Z,user,{DOG}\n"
 
 
 def grown_lines() -> str:
@@ -68,6 +73,7 @@ def read(tmp_path: Path, format_: str, document: object = None):
         ("chatgpt", grown_chat(), "default/chatgpt"),
         ("mem0", grown_memories(), "default/ann"),
         ("jsonl", grown_lines(), "default/c"),
+        ("csv", grown_rows(), "default/csv"),
     ],
 )
 @pytest.mark.parametrize("remembered_ids", [10_000, 1])

@@ -3,6 +3,7 @@
 import json
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -11,7 +12,7 @@ import orjson
 from pydantic import ValidationError
 
 from eunoe.deploy.datasets import locomo
-from eunoe.deploy.datasets.imports import chatgpt, mem0
+from eunoe.deploy.datasets.imports import chatgpt, mem0, table
 from eunoe.deploy.datasets.imports.imported import (
     GAP,
     ImportFile,
@@ -39,6 +40,8 @@ class ImportFormat(StrEnum):
     """LoCoMo's samples."""
     JSONL = "jsonl"
     """JSON lines of utterances and ends of sessions, as clients produce them."""
+    CSV = "csv"
+    """A table of messages, whose first line names the columns."""
 
 
 def read_import(path: Path, format_: ImportFormat, target: ImportTarget) -> ImportFile:
@@ -124,6 +127,11 @@ def _jsonl(path: Path, target: ImportTarget) -> ImportFile:
     return _regrouped(read_numbered_events(read_bytes(path), path), path, target, "line")
 
 
+def _csv(path: Path, target: ImportTarget) -> ImportFile:
+    rows, left_out = table.read_table(read_bytes(path, "CSV, whose first line names the columns"), path, target)
+    return replace(_regrouped(rows, path, target, "line"), left_out=left_out)
+
+
 def _regrouped(
     events: Sequence[tuple[int, Utterance | SessionEnded | Erase]], path: Path, target: ImportTarget, unit: str
 ) -> ImportFile:
@@ -206,4 +214,5 @@ _READERS: Mapping[ImportFormat, Callable[[Path, ImportTarget], ImportFile]] = {
     ImportFormat.MEM0: _mem0,
     ImportFormat.LOCOMO: _locomo,
     ImportFormat.JSONL: _jsonl,
+    ImportFormat.CSV: _csv,
 }
