@@ -11,11 +11,13 @@ from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import client_settings
 from eunoe.deploy.clients.shared import open_publisher
-from eunoe.deploy.datasets.load import read_events
+from eunoe.deploy.datasets.load import read_bytes, read_numbered_events
 from eunoe.deploy.datasets.loaded import ClientEvent
+from eunoe.deploy.datasets.taken import check_taken
 from eunoe.deploy.demo.play import produce as send
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings
+from eunoe.workers.intake.settings import IntakeSettings
 
 
 def produce(
@@ -26,10 +28,13 @@ def produce(
 ) -> None:
     """Produce the events of a file into the conversations topic.
 
-    Checks the whole file first: a wrong line is reported, and nothing is produced.
+    Checks the whole file first: a wrong line is reported, and nothing is produced. An utterance whose id the log has
+    already with another content becomes a dead letter: see `eunoe dead-letters list`.
     """
-    events = read_events(file)
+    numbered = read_numbered_events(read_bytes(file), file)
     settings = connected_settings()
+    check_taken(numbered, file, settings.of(IntakeSettings).max_text_bytes)
+    events = tuple(event for _, event in numbered)
     with ProgressBars(quiet=as_json) as bars:
         asyncio.run(_send(settings, events, bars))
     conversations = len({event.key for event in events})
