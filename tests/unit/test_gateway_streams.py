@@ -137,6 +137,20 @@ async def test_a_silent_stream_is_kept_open_and_told_when_the_process_ends(gatew
             assert await followed.next() is None
 
 
+@pytest.mark.parametrize("path", [f"{C}/remembered", "/v1/remembered"])
+async def test_a_stream_tells_nothing_more_to_a_key_that_was_revoked(gateway, path):
+    async with gateway.served() as client, gateway.served() as other:
+        async with stream(client, path) as events:
+            await events.data("ready")
+            revoked = client.headers["authorization"].split("_")[1]
+            gateway.keys.revoke([revoked])
+            await told(other)
+            assert (await events.data("error"))["status"] == 401
+            assert await events.next() is None
+        async with stream(other, path) as events:
+            await events.data("ready")
+
+
 async def test_sessions_are_told_as_they_become_memory(gateway):
     async with gateway.served() as client, gateway.served("other") as other:
         async with stream(client, f"{C}/remembered") as one, stream(client, "/v1/remembered") as all_:

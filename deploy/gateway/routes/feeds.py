@@ -106,7 +106,10 @@ async def _stream(call: Call, partitions: list[int], takes: Callable[[bytes | No
 
 
 async def _events(call: Call, feed: Subscription, place: FeedPlace, *, stale: bool) -> AsyncGenerator[bytes]:
-    """The events of a stream; another generation ends it with ``reset``: read memory again, then connect again."""
+    """The events of a stream; another generation ends it with ``reset``: read memory again, then connect again.
+
+    A credential that is not valid any more ends it with ``error`` before the next event.
+    """
     yield write_event("reset" if stale else "ready", {"generation": place.generation}, place.id())
     shared = call.gateway.feeds
     try:
@@ -117,7 +120,10 @@ async def _events(call: Call, feed: Subscription, place: FeedPlace, *, stale: bo
                 where = place.generation, record.partition, record.offset
                 text = await shared.event(where, partial(_remembered, call, record))
                 if text is not None:
+                    await call.gateway.credentials.caller(call.request.headers.get("authorization"))
                     yield write_event("remembered", text, place.id())
+    except Problem as refused:  # a stream outlives the key that it was opened with
+        yield write_event("error", refused.document(call.id))
     except Unavailable as away:
         yield await _ending(call, place, away)
 
