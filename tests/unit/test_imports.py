@@ -72,6 +72,18 @@ def test_memories_of_mem0_are_said_on_their_day(tmp_path):
     assert lines_of(read(tmp_path, "mem0", mem0_memories()["results"])) == lines_of(found)
 
 
+@pytest.mark.parametrize(
+    ("page", "left_out"),
+    [
+        ({"next": None}, {}),
+        ({"next": "u?page=2", "count": 7}, {"of other pages": 5}),
+        ({"previous": "u?page=1"}, {"or more of other pages": 1}),
+    ],
+)
+def test_what_an_answer_of_mem0_has_on_other_pages_is_told(tmp_path, page, left_out):
+    assert read(tmp_path, "mem0", {**mem0_memories(), "previous": None, **page}).left_out == left_out
+
+
 def test_samples_of_locomo_keep_their_names(tmp_path):
     found = read(tmp_path, "locomo", [locomo_sample(), {**locomo_sample(), "sample_id": "conv-2"}])
     assert found.conversations == ("default/conv-1", "default/conv-2")

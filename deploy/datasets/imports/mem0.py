@@ -1,6 +1,6 @@
 """Reads memories exported from mem0: the answer of ``get_all``, or the list in it."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import groupby
@@ -24,9 +24,10 @@ OWNERS: Final = ("user_id", "agent_id", "run_id")
 def read_memories(document: object, path: Path, target: ImportTarget) -> ImportFile:
     """Each memory as something said when it was created: a conversation for each owner, a session for each day.
 
-    Raises `Refused` with the number of the entry that is no memory.
+    Memories that an answer in pages has elsewhere are counted as left out. Raises `Refused` with the number of the
+    entry that is no memory.
     """
-    rows = document
+    rows, left_out = document, Counter[str]()
     if isinstance(document, dict):
         rows = document.get("results", document.get("memories"))
     if not isinstance(rows, list):
@@ -35,7 +36,14 @@ def read_memories(document: object, path: Path, target: ImportTarget) -> ImportF
     for number, row in enumerate(rows, 1):
         owner, line = _line(row, f"{path}, entry {number}", target)
         by_owner[target.conversation_id or owner].append(line)
-    return ImportFile(tuple(one for owner, lines in by_owner.items() for one in _sessions(owner, lines, target)))
+    if isinstance(document, dict) and (document.get("next") or document.get("previous")):
+        count = document.get("count")
+        if isinstance(count, int) and count > len(rows):
+            left_out["of other pages"] = count - len(rows)
+        else:
+            left_out["or more of other pages"] = 1
+    sessions = tuple(one for owner, lines in by_owner.items() for one in _sessions(owner, lines, target))
+    return ImportFile(sessions, left_out)
 
 
 def _sessions(owner: str, lines: list[SourceLine], target: ImportTarget) -> list[ImportSession]:
