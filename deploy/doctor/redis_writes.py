@@ -5,7 +5,7 @@ from secrets import token_hex
 from typing import Any, Final, cast
 
 from redis.asyncio import RedisCluster
-from redis.exceptions import ResponseError
+from redis.exceptions import MovedError, ResponseError
 
 from eunoe.deploy.doctor.findings import Findings
 from eunoe.workers.stores.connection import RedisClient, as_text
@@ -39,6 +39,8 @@ async def check_writes(client: RedisClient, host: str, prefix: str, findings: Fi
         try:
             await client.set(name, b"1", px=_KEPT_MS)
             await client.delete(name)
+        except MovedError:  # a node of a cluster, which is asked as one server
+            raise
         except ResponseError as fault:
             refused += 1
             findings.fault(f"{server} refuses writes, and stages wait: {fault}")

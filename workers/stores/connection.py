@@ -32,7 +32,13 @@ _AWAY = (
     faults.SlotNotCoveredError,
 )
 _AWAY_CODES = ("LOADING", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "TRYAGAIN", "BUSY")
-_LOGIN_REFUSED = ("invalid username-password pair", "WRONGPASS", "NOAUTH", "Authentication required")
+_LOGIN_REFUSED = (
+    "invalid username-password pair",
+    "WRONGPASS",
+    "NOAUTH",
+    "Authentication required",
+    "HELLO must be called with the client already authenticated",  # what a cluster gives of NOAUTH
+)
 _AWAY_CLUSTER = ("cannot be connected", "not covered", "could not agree")
 
 
@@ -50,7 +56,7 @@ def is_closed(fault: Exception) -> bool:
     return isinstance(fault, RuntimeError) and "handler is closed" in str(fault)
 
 
-def _refusal(fault: BaseException) -> str | None:
+def _refusal(fault: BaseException, *, asks_cluster: bool) -> str | None:
     """The refusal of a server, and the setting to change; `None` for any other fault."""
     # clusters and sentinels give the faults of their nodes as text
     text = str(fault)
@@ -60,6 +66,10 @@ def _refusal(fault: BaseException) -> str | None:
         return f"does not let this user do everything ({text:.200}): grant ~PREFIX* and the commands to it"
     if isinstance(fault, faults.ResponseError) and "DB index" in text:
         return "has no such database: change the number at the end of EUNOE_REDIS_URL"
+    if isinstance(fault, faults.MovedError) and not asks_cluster:
+        return "is a node of a cluster: begin EUNOE_REDIS_URL with redis+cluster:// (rediss+cluster:// with TLS)"
+    if "Cluster mode is not enabled" in text or "cluster support disabled" in text:
+        return "is no cluster: begin EUNOE_REDIS_URL with redis:// (rediss:// with TLS)"
     return tls_refusal(fault, "add ?ssl_ca_certs=FILE to EUNOE_REDIS_URL, or use redis:// for a port without TLS")
 
 
@@ -120,7 +130,7 @@ class RedisConnection:
             yield
         except (faults.RedisError, faults.RedisClusterException, RuntimeError) as fault:
             server = f"Redis at {self.host}"
-            if (advice := _refusal(fault)) is not None:
+            if (advice := _refusal(fault, asks_cluster=isinstance(self.client, RedisCluster))) is not None:
                 raise Misconfigured(f"{server} {advice}", server) from fault
             if not is_away(fault):
                 raise
