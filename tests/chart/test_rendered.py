@@ -328,6 +328,15 @@ def test_rules_are_the_shipped_ones_with_the_address_of_the_runbook(everything: 
     assert yaml.safe_load(dashboard["data"]["eunoe.json"])["uid"] == "eunoe"
 
 
+@pytest.mark.parametrize(("hours", "seconds"), [("8", "7200"), ("1.5", "1350"), ("72", "64800"), (None, "21600")])
+def test_the_rule_about_the_door_has_a_quarter_of_its_hours(tmp_path: Path, hours: str | None, seconds: str) -> None:
+    settings = {} if hours is None else {"EUNOE_KEYS__DOOR_HOURS": hours}
+    values = {**LEAST, "settings": settings, "monitoring": {"rules": {"enabled": True}}}
+    (rules,) = of_kind(render(tmp_path, values), "PrometheusRule").values()
+    (rule,) = [one for one in rules["spec"]["groups"][0]["rules"] if one["alert"] == "EunoeDoorNearsEnd"]
+    assert rule["expr"] == f'max(eunoe_lag_seconds{{stage="intake"}}) > {seconds}'
+
+
 def test_a_gateway_that_is_not_wanted_is_not_missed(tmp_path: Path) -> None:
     values = {**NO_GATEWAY, "monitoring": {"rules": {"enabled": True}}, "stages": {"tree": {"minReplicas": 0}}}
     (rules,) = of_kind(render(tmp_path, values), "PrometheusRule").values()
