@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from eunoe.deploy.clients.shared import open_redis, store_keys
+from eunoe.deploy.clients.shared import open_redis, open_store, store_keys
 from eunoe.deploy.generations.cold import cold_status
+from eunoe.deploy.inspect.view import view_conversation
 from eunoe.deploy.process.standalone import drained
 from eunoe.deploy.settings.sections import ColdSettings
 from eunoe.workers.derive.digest import read_digest
@@ -78,6 +79,23 @@ async def test_idle_conversations_go_and_come_back_as_they_were(pipeline: Pipeli
     built = await own.eunoe("rebuild", "--into", "v2")
     assert built.code == 0, built.err
     assert await digests(own, "v2", *names) == await digests(own, "v1", *names)
+
+
+async def test_an_open_session_that_was_moved_by_hand_ends_by_itself(pipeline: Pipeline) -> None:
+    own = with_cold_store(pipeline, 30)
+
+    async def taken_in() -> bool:
+        async with open_store(own.settings) as store:
+            view = await view_conversation(store, "default/one")
+        return view is not None and view.open_lines == 1
+
+    async with own.up(EUNOE_INTAKE__IDLE_SECONDS="15"):
+        await own.produce(said("one", 0))
+        await until(taken_in)
+        frozen = await own.eunoe("cold", "freeze", "one")
+        assert (frozen.code, (await cold_status(own.settings)).cold) == (0, 1), frozen.err
+        assert (await own.remembered(1, "one")).remembered == 1
+        assert (await cold_status(own.settings)).cold == 0
 
 
 @pytest.mark.embedded("stops and starts the embedded stack")

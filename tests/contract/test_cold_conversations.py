@@ -130,6 +130,21 @@ async def rig(request: pytest.FixtureRequest, keys: Keys) -> AsyncIterator[Rig]:
         await forget_generation(client, keys)
 
 
+async def test_an_open_session_that_is_frozen_by_hand_still_ends_by_its_timer(rig: Rig) -> None:
+    await rig.fill()
+    await rig.schedule(LONG_AGO, number=2, utterance="u1")
+    positions, freezer = RedisLogPositions(rig.client, rig.keys), rig.freezer()
+    timer = await rig.client.hget(rig.keys.timer_documents(PARTITION), KEY)
+    due = await positions.due(PARTITION, datetime.now(UTC), 10)
+    await freezer.mark.ensure()
+    assert await freezer.freeze(KEY, PARTITION, timer.decode())
+    assert await rig.names() == {rig.keys.stub(KEY)}
+    assert [one.key for one in due] == [KEY]
+    assert await positions.due(PARTITION, datetime.now(UTC), 10) == due
+    assert await rig.store().bring_back(KEY)
+    assert await positions.due(PARTITION, datetime.now(UTC), 10) == due
+
+
 async def test_an_idle_conversation_leaves_a_stub_and_comes_back_as_it_was(rig: Rig) -> None:
     await rig.fill()
     before = await rig.contents()

@@ -125,7 +125,7 @@ async def test_new_records_that_keep_coming_in_are_told_from_a_server_that_is_do
         async def _records(self, key: str, intake: Any) -> Any:
             return [intake], 0
 
-        async def _derive(self, key: str, records: Any, report: Any) -> Any:
+        async def _derive(self, key: str, records: Any, part: Any, report: Any) -> Any:
             return key
 
         async def _asks(self, key: str) -> Any:

@@ -124,7 +124,7 @@ class Freezer:
         applied = await self._redis.command("HGET", self.keys.ledger(Scope("intake", key)), "applied")
         if applied is None:  # erased, or cold already: then a process was killed before it dropped the timer
             if await self._redis.command("EXISTS", self.keys.stub(key)):
-                await self._redis.run(_DROP_TIMER, [self.keys.timer_documents(partition)], [key, document])
+                await self._drop_timer(partition, key, document)
             return
         self._watched[key] = _Watched(partition, document, as_bytes(applied), monotonic())
 
@@ -174,9 +174,14 @@ class Freezer:
             await self.store.remove([object_name(self.keys, key, stub)])
             return False
         self.meter.frozen += 1
-        await self._redis.run(_DROP_TIMER, [self.keys.timer_documents(partition)], [key, timer])
+        await self._drop_timer(partition, key, timer)
         await self._cold.clean(key)
         return True
+
+    async def _drop_timer(self, partition: int, key: str, timer: str) -> None:
+        """Take a cancelled timer away. That of an open session still ends it, which brings the conversation back."""
+        names = [self.keys.timers(partition), self.keys.timer_documents(partition)]
+        await self._redis.run(_DROP_TIMER, names, [key, timer])
 
     def _taken(self, key: str, tables: Iterable[str]) -> list[str]:
         """The keys that freezing looks at and takes away, in the order of its script."""
