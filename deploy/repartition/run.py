@@ -16,6 +16,7 @@ from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.erasures import read_erased
 from eunoe.deploy.clients.live_settings import of_generation, settings_in
 from eunoe.deploy.clients.shared import open_publisher, open_redis
+from eunoe.deploy.generations.erase.loop import no_erasure
 from eunoe.deploy.generations.promotion import caught_up
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.generations.rebuild.progress import ProgressLine, RebuildProgress, ReportRebuild
@@ -213,10 +214,11 @@ class RepartitionJob:
         return Moved(self._logs.taken + self._sealed, self._logs.left_out, self._made)
 
     async def begin(self, closing: AsyncExitStack) -> None:
-        """Copy the log and build a generation from the copy."""
+        """Copy the log and build a generation from the copy; an erasure that runs is waited for."""
         move = self._move
         if move.is_new:
-            await self._registry.write(self._row)
+            async with no_erasure(move.source):  # one that runs would seal anew what was copied before
+                await self._registry.write(self._row)
         target = move.target
         await create_topics(target.kafka_settings, target.names, move.partitions, target.replication)
         data_keys = await closing.enter_async_context(open_data_keys(target))

@@ -1,11 +1,23 @@
 """Erasures while generations are made and promoted: refused in one line, or done in all of them."""
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from eunoe.deploy.clients.shared import open_redis
+from eunoe.deploy.generations.erase.data_keys import KeyChange
+from eunoe.deploy.generations.erase.loop import alone
+from eunoe.deploy.generations.erase.run import Eraser
+from eunoe.deploy.generations.rebuild import reading
+from eunoe.deploy.generations.rebuild import run as rebuilds
+from eunoe.deploy.generations.rebuild.plan import RebuildPlan
+from eunoe.deploy.generations.rebuild.progress import ProgressLine
+from eunoe.streams.log_reader import read_both
+from eunoe.streams.record import Record
+from eunoe.streams.topics import Topic
 from eunoe.workers.stores.generations import Generation, GenerationState, RedisGenerations
 from eunoe.workers.stores.sqlite_erasures import SqliteErasures
 from tests.broker.test_erase import digest, request, sessions, told
@@ -68,6 +80,55 @@ async def test_an_erasure_beside_a_rebuild_and_a_promotion_reaches_all_generatio
             assert (await digest(own, "other")).sha256 == untouched
 
 
+async def test_a_rebuild_that_comes_into_an_erasure_keeps_what_is_left_of_the_conversation(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sealed, has_read, erased_now = sealed_pipeline(pipeline), asyncio.Event(), asyncio.Event()
+    made, rebuilding = rebuilds._derive, list[asyncio.Task[rebuilds.Rebuilt]]()
+
+    async def when_erased(*given: Any) -> ProgressLine:
+        has_read.set()
+        await erased_now.wait()
+        return await made(*given)
+
+    async def begin_rebuild(change: KeyChange, records: Sequence[Record]) -> None:
+        if not rebuilding:
+            plan = RebuildPlan("v2", workers=1)
+            rebuilding.append(asyncio.create_task(rebuilds.rebuild(sealed.settings, plan, lambda _: None)))
+            await command.until(waits_or_has_read, 60)
+        await sealing_anew(change, records)
+
+    async def waits_or_has_read() -> bool:
+        return has_read.is_set() or "another process erases now" in caplog.text
+
+    sealing_anew = KeyChange.seal_anew
+    for name, value in sealed.variables.items():  # its processes have the environment of this one
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(rebuilds, "_derive", when_erased)
+    monkeypatch.setattr(reading, "read_both", without_door)
+    monkeypatch.setattr(KeyChange, "seal_anew", begin_rebuild)
+    ledger = SqliteErasures(sealed.cwd / "ledger.sqlite")
+    async with sealed.up():
+        await sealed.produce(*sessions("mine"))
+        await sealed.remembered(2, "mine")
+        eraser = Eraser(sealed.settings, ledger)
+        async with alone(ledger):
+            await eraser.carry_out(await eraser.begin(request("mine", "u0")))
+        erased_now.set()
+        assert (await rebuilding[0]).made.conversations == 1
+        left = await told(sealed.settings, "mine")
+        assert left
+        assert await told(sealed.settings.model_copy(update={"generation": "v2"}), "mine") == left
+
+
+async def test_no_partitions_change_in_the_midst_of_an_erasure(pipeline: Pipeline) -> None:
+    sealed = sealed_pipeline(pipeline)
+    async with sealed.up():
+        assert await SqliteErasures(sealed.cwd / "ledger.sqlite").lease("an eraser", 8)  # and dies then
+        changed = await sealed.eunoe("topics", "repartition", "6", "--yes")
+        assert (changed.code, "another process erases now" in changed.err) == (0, True), changed.err
+
+
 async def test_where_the_first_generation_was_dropped_erasures_go_on(pipeline: Pipeline) -> None:
     sealed = sealed_pipeline(pipeline)
     async with sealed.up():
@@ -97,6 +158,13 @@ async def test_no_generation_is_dropped_in_the_midst_of_an_erasure(pipeline: Pip
     assert await ledger.lease("an eraser", 8)  # and dies then
     dropped = await sealed.eunoe("drop", "v2", "--yes")
     assert (dropped.code, "another process erases now" in dropped.err) == (0, True), dropped.err
+
+
+async def without_door(*given: Any) -> AsyncIterator[Record]:
+    """The log when all has left the door."""
+    async for record in read_both(*given):
+        if record.topic == Topic.LOG:
+            yield record
 
 
 async def erased(pipeline: Pipeline, utterance_id: str) -> None:

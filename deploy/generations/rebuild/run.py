@@ -15,6 +15,7 @@ from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.erasures import read_erased
 from eunoe.deploy.clients.live_settings import of_generation
 from eunoe.deploy.clients.shared import open_redis, store_keys
+from eunoe.deploy.generations.erase.loop import no_erasure
 from eunoe.deploy.generations.rebuild.answers import fill_lookup
 from eunoe.deploy.generations.rebuild.keeping import kept_folder, max_age_s
 from eunoe.deploy.generations.rebuild.partial import Partial, make_from
@@ -73,7 +74,7 @@ async def rebuild(
     """Build a generation from the log, or continue one that was begun with the same plan.
 
     ``settings`` are those of the live generation. ``forks``: see `forks_for_shares`; without it processes start from
-    nothing. After an interruption at any point, call it again: finished
+    nothing. An erasure that runs is waited for. After an interruption at any point, call it again: finished
     conversations are kept. Raises `Refused` for a plan that does not fit the existing generations, `Unavailable` when
     a server stays down.
     """
@@ -81,7 +82,8 @@ async def rebuild(
     target, report = _target(settings, plan), PhaseClock(report)
     (partitions,) = await partitions_of(target.kafka_settings, target.names, [Topic.CONVERSATIONS])
     await check_log_is_open(target.kafka_settings, target.names)
-    generation = await _begin(settings, plan)
+    async with no_erasure(settings):  # one that runs seals anew, in the log, what this would have read before
+        generation = await _begin(settings, plan)
     await create_topics(target.kafka_settings, target.names, partitions, target.replication)
     with kept_folder(settings.prefix, generation, max_age_s(target.names)) as work:
         answers = 0 if plan.ask_again else await _fill(target, work / "answers.sqlite", report)
