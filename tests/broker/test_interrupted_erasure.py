@@ -5,11 +5,19 @@ import os
 import random
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from eunoe.deploy.clients.shared import open_redis, store_keys
+from eunoe.deploy.generations.erase import run
+from eunoe.deploy.generations.erase.files import rewrite_files
+from eunoe.deploy.generations.erase.receipt import NotCovered
+from eunoe.deploy.generations.erase.run import Eraser
+from eunoe.schemas.errors import Unavailable
 from eunoe.workers.stores.sqlite_erasures import SqliteErasures
-from tests.broker.test_erase import digest, end, said, sessions, told
+from tests.broker.test_erase import digest, end, request, said, sessions, told
+from tests.broker.test_repair_beside_erasures import with_ledger
 from tests.support import command
 from tests.support.byte_search import needles, search_files
 from tests.support.pipeline import Pipeline, sealed_pipeline
@@ -101,3 +109,35 @@ async def test_data_restored_from_before_an_erasure_is_refused_until_it_is_erase
         checked = await standalone.eunoe("erase", "verify", str(tmp_path / "receipt.json"))
         assert checked.code == 0, checked.out
     assert search_files([data], needles({"a word": "Zanzibar"}, {})) == {}
+
+
+@pytest.mark.embedded("the state of one server")
+async def test_an_erasure_that_redis_lost_again_has_no_receipt_and_is_repeated(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = with_ledger(pipeline)
+    ledger = SqliteErasures(own.cwd / "ledger.sqlite")
+    async with own.up():
+        await own.produce(*sessions("mine"))
+        await own.remembered(2, "mine")
+    async with open_redis(own.settings) as redis:
+        names = [name async for name in redis.scan_iter(match=store_keys(own.settings).generation_pattern())]
+        before = {name: await redis.dump(name) for name in names}
+
+        async def lose(*given: Any) -> tuple[NotCovered, ...]:
+            """A failover to a replica that lacks the last writes."""
+            for name, content in before.items():
+                await redis.restore(name, 0, content, replace=True)
+            return await rewrite_files(*given)
+
+        eraser = Eraser(own.settings, ledger)
+        erasure = await eraser.begin(request("mine", "u0"))
+        monkeypatch.setattr(run, "rewrite_files", lose)
+        with pytest.raises(Unavailable, match="has lost what the erasure wrote"):
+            await eraser.carry_out(erasure)
+        assert any("Zanzibar" in text for text in await told(own.settings, "mine"))
+        assert (await ledger.done(), await eraser.unfinished()) == ([], [erasure])
+        monkeypatch.setattr(run, "rewrite_files", rewrite_files)
+        await eraser.carry_out(erasure)
+    assert (len(await ledger.done()), await eraser.unfinished()) == (1, [])
+    assert not any("Zanzibar" in text for text in await told(own.settings, "mine"))

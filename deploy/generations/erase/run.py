@@ -5,6 +5,7 @@ log anew, swap (which fences late workers), index, replies, letters, timer → t
 mark in the state store → receipt in the ledger.
 """
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -25,6 +26,7 @@ from eunoe.deploy.generations.erase.traces import close_letters, drop_replies, f
 from eunoe.deploy.generations.repair import INTAKE, Repaired, Repairer
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
+from eunoe.schemas.decisions import Scope
 from eunoe.schemas.erasure import (
     Count,
     ErasedPart,
@@ -108,7 +110,12 @@ class Eraser:
         return erasure
 
     async def carry_out(self, erasure: Erasure) -> Receipt:
-        """Run all steps of an erasure that is in the ledger. Raises `Refused` while a generation is being made."""
+        """Run all steps of an erasure that is in the ledger.
+
+        Raises `Refused` while a generation is being made, `Unavailable`, also where Redis has lost meanwhile what was
+        written: then the same erasure is to be carried out again.
+        """
+        began = int(time())
         part = erased_parts(await self.ledger.erasures(erasure.key))[erasure.key]
         whole = erasure.numbers is not None
         remains, after, files = [], dict[str, int](), tuple[NotCovered, ...]()
@@ -124,8 +131,8 @@ class Eraser:
                 if one.settings.generation == self.settings.generation:
                     after = await one.count(whole=whole)
                 files = await rewrite_files(one.clients, one.settings)
-        async with open_redis(self.settings) as redis:
-            await AppliedErasures(redis, self.settings.prefix).add(erasure.key, erasure.request_id)
+            await AppliedErasures(work[-1].clients.redis, self.settings.prefix).add(erasure.key, erasure.request_id)
+            await asyncio.gather(*(one.check_kept(began) for one in work))  # a store that goes back now lacks the mark
         receipt = Receipt(
             request_id=erasure.request_id,
             level=erasure.level,
@@ -241,6 +248,17 @@ class _InGeneration:
             await forget_conversation(self.clients, self.repairer.partitions, part.key)
         await self.clients.erased_snapshots.clean(part.key, time())
         return await _remains(self.clients, self.settings, done)
+
+    async def check_kept(self, began: int) -> None:
+        """Raise `Unavailable` where Redis went back behind the swap, as by a failover: it has the erased again.
+
+        ``began``: the time, in seconds, before the swap, whose ledger counts from its own.
+        """
+        key = self.change.part.key
+        if (await self.clients.store.ledger(Scope(INTAKE, key))).lates < began:
+            raise Unavailable(
+                "Redis has lost what the erasure wrote: `eunoe erase replay` carries it out again", "Redis"
+            )
 
     async def count(self, *, whole: bool) -> dict[str, int]:
         part = self.change.part
