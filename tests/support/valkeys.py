@@ -154,7 +154,8 @@ def _words(answer: object) -> str:
 def valkey_sentinel(directory: Path) -> Iterator[ValkeySentinel]:
     """All three, started; the sentinel moves the master's name two seconds after the master is gone."""
     with ExitStack() as closing:
-        master = durable(directory / "master")
+        # or it would wait five seconds for more replicas before it serves the first
+        master = durable(directory / "master", "--repl-diskless-sync-delay", "0")
         replica = durable(directory / "replica", "--replicaof", f"127.0.0.1 {master.port}")
         sentinel = _sentinel(directory / "sentinel", master.port)
         for one in (master, replica, sentinel):
