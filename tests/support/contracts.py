@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import Enum
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -76,6 +77,7 @@ def _flat(metadata: Sequence[Any]) -> list[Any]:
     return [part for entry in metadata for part in (entry.metadata if isinstance(entry, FieldInfo) else (entry,))]
 
 
+@cache  # or each draw would make it, and check it, anew
 def a(model: type[Any]) -> st.SearchStrategy[Any]:
     """Any valid value of a model; its schema version is the latest."""
     fields = {
