@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from eunoe.workers.text.passages import GAP, MAX_TOKENS, cut_passages, cut_pieces, excerpt
@@ -12,6 +12,7 @@ TEXTS = st.text(st.sampled_from("ab Z.!?…\n\t#-*|`'\"() 1。字가é\u0301"), 
 
 
 @given(TEXTS, st.integers(1, 30))
+@example("- \n1", 1)
 def test_passages_keep_every_word_in_order(text: str, limit: int):
     spans = cut_passages(text, limit)
     assert "".join(text.split()) == "".join("".join(text[span.start : span.end].split()) for span in spans)

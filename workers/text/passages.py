@@ -98,9 +98,12 @@ def cut_pieces(text: str, max_tokens: int = MAX_TOKENS) -> Iterator[PassageSpan]
 
 
 def _sentences(line: str) -> Iterator[tuple[int, int]]:
-    """(start, end) of each sentence of a line; the mark of a list item belongs to its first sentence."""
+    """(start, end) of each sentence of a line; the mark of a list item belongs to its first sentence.
+
+    A mark with nothing behind it is a piece of its own.
+    """
     mark = _ITEM.match(line)
-    lead = mark.end() if mark else 0
+    lead = mark.end() if mark and line[mark.end() :].strip() else 0
     for start, end in sentence_spans(line[lead:]):
         yield (0 if start == 0 else start + lead), end + lead
 
