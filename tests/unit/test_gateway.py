@@ -219,6 +219,7 @@ async def test_an_ask_without_a_preference_fails_with_504_that_names_the_request
         late = await client.post(f"{C}/asks", json={"text": "Where?", "speaker": "Ben", "request_id": "r1"})
         assert (late.status_code, late.json()["request_id"]) == (504, "r1")
         await gateway.log.catch_up()
+        gateway.app.gateway.settings.__dict__["wait_seconds"] = 30.0
         assert (await client.get(f"{C}/asks/r1")).status_code == 200
 
 
