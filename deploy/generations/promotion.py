@@ -1,6 +1,7 @@
 """Lists, promotes and deletes generations."""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from time import monotonic
@@ -60,7 +61,8 @@ async def promote(settings: Settings, name: str, report_lag: ReportCount) -> str
     also where this was interrupted between the two.
 
     Raises `Refused` for a generation that is incomplete, has no workers (as `check_workers` says) or lacks points in
-    Qdrant, and where another one's promotion was interrupted; `Unavailable` when a server is down.
+    Qdrant, where another one's promotion was interrupted, and while partitions are being changed; `Unavailable` when a
+    server is down.
     """
     async with open_redis(settings) as redis:
         registry = RedisGenerations(redis, settings.prefix)
@@ -70,6 +72,7 @@ async def promote(settings: Settings, name: str, report_lag: ReportCount) -> str
         check_next(name, before, pointer.promoting)
         live = await settings_in(registry, settings.model_copy(update={"generation": before}))
         check_same_log(live.names, name, made)
+        check_no_move(await registry.all())
         target = await settings_in(registry, settings.model_copy(update={"generation": name}))
         await check_index_there(target)  # its memory stages wait then and would never catch up
         await caught_up(target, report_lag)
@@ -77,6 +80,7 @@ async def promote(settings: Settings, name: str, report_lag: ReportCount) -> str
         await check_index_whole(target)
         if pointer.promoting == before:
             await registry.promote(before)  # all of it was done but to take the note away
+        check_no_move(await registry.all())
         await registry.begin_promotion(name)
         await _append_promotions(target, name, await registry.announce(name))
         await registry.promote(name)
@@ -97,6 +101,17 @@ def check_same_log(live: TopicNames, name: str, made: Generation | None) -> None
             f"{name} reads {left}, which {present} has replaced: it lacks everything said since then. Build another"
             " generation from the present log (`eunoe rebuild`); to change partitions, `eunoe topics repartition`"
         )
+
+
+def check_no_move(rows: Iterable[Generation]) -> None:
+    """Raise `Refused` where a generation is taking over the log with other partitions, and is live at the end of that.
+
+    Another one that became live meanwhile would read the log that is closed then.
+    """
+    for row in rows:
+        if row.state is GenerationState.MOVING:
+            wanted = row.plan.get("partitions", "N")
+            raise Refused(f"{row.name} is taking over the log: finish `eunoe topics repartition {wanted}` first")
 
 
 def check_next(name: str, live: str, promoting: str | None) -> None:

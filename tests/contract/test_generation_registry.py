@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from eunoe.deploy.clients.redis import open_redis_url
-from eunoe.deploy.generations.promotion import check_droppable, check_next
+from eunoe.deploy.generations.promotion import check_droppable, check_next, promote
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.workers.stores.generations import (
@@ -87,6 +87,20 @@ async def test_a_generation_whose_promotion_was_interrupted_cannot_be_dropped(re
             await check_droppable(settings, "v2")
         await registry.promote("v1")
         await check_droppable(settings, "v2")
+        await client.delete(generations_key(settings.prefix), pointer_key(settings.prefix))
+
+
+@pytest.mark.broker
+async def test_no_generation_is_promoted_while_another_one_takes_over_the_log(redis_url: str) -> None:
+    settings = Settings(redis_url=redis_url, prefix=f"test-{secrets.token_hex(4)}")
+    async with open_redis_url(redis_url) as client:
+        registry = RedisGenerations(client, settings.prefix)
+        await registry.begin("v1")
+        await registry.write(V2)
+        moving = {"name": "v3", "state": GenerationState.MOVING, "log": 1, "plan": {"partitions": "24"}}
+        await registry.write(V2.model_copy(update=moving))
+        with pytest.raises(Refused, match=r"v3 is taking over the log: finish `eunoe topics repartition 24` first"):
+            await promote(settings, "v2", lambda _left: None)
         await client.delete(generations_key(settings.prefix), pointer_key(settings.prefix))
 
 
