@@ -33,8 +33,10 @@ def test_it_is_live_and_not_ready_while_it_waits_and_ends_at_sigterm(tmp_path: P
             next(line for line in process.stderr if "waiting for Redis" in line)
             assert httpx.get(f"{url}/live").json() == {"live": True}
             ready = httpx.get(f"{url}/ready")
-            assert (ready.status_code, ready.json()["why"]) == (503, ["starting: it waits for its servers"])
-            assert httpx.get(f"{url}/metrics").text == ""
+            assert (ready.status_code, ready.json()["why"]) == (503, [f"starting: it waits for Redis at {NOWHERE}"])
+            metrics = httpx.get(f"{url}/metrics").text.splitlines()
+            assert "eunoe_gateway_streams 0.0" in metrics
+            assert f'eunoe_waiting{{server="Redis at {NOWHERE}"}} 1.0' in metrics
             process.send_signal(signal.SIGTERM)
             assert "stopped before it had started" in process.stderr.read()
             assert process.wait() == 0
