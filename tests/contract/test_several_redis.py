@@ -80,6 +80,7 @@ async def test_a_cluster_that_loses_a_node_loses_nothing(tmp_path: Path) -> None
     with valkey_cluster(tmp_path) as cluster:
         async with open_redis_url(cluster.url) as client:
             store, tries = RedisStore(client, KEYS), list[str]()
+            processes = await RedisConnection(client).processes()
             works = [asyncio.create_task(_apply(store, number, tries)) for number in range(CONVERSATIONS)]
             await asyncio.sleep(0)
             while (await store.ledger(Scope("segment", "acme/0"))).applied < 2:  # noqa: ASYNC110
@@ -91,6 +92,8 @@ async def test_a_cluster_that_loses_a_node_loses_nothing(tmp_path: Path) -> None
             await asyncio.gather(*works)
             await _check(store)
             assert LOST not in tries
+            now = await RedisConnection(client).processes()
+            assert (len(processes), len(now), len(processes & now)) == (3, 3, 2)
             assert await forget_generation(client, KEYS) == 2 * CONVERSATIONS
 
 
@@ -100,6 +103,7 @@ async def test_a_master_that_is_lost_is_followed_by_its_replica(tmp_path: Path) 
         house.master.ask("CONFIG", "SET", "min-replicas-to-write", 1)
         async with open_redis_url(house.url) as client:
             store, tries = RedisStore(client, KEYS), list[str]()
+            processes = await RedisConnection(client).processes()
             works = [asyncio.create_task(_apply(store, number, tries)) for number in range(CONVERSATIONS)]
             while (await store.ledger(Scope("segment", "acme/0"))).applied < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
@@ -108,4 +112,6 @@ async def test_a_master_that_is_lost_is_followed_by_its_replica(tmp_path: Path) 
             assert house.moved()
             assert tries
             await _check(store)
+            now = await RedisConnection(client).processes()
+            assert (len(processes), len(now), len(processes & now)) == (1, 1, 0)
             assert RedisConnection(client).host == f"mymaster of 127.0.0.1:{house.sentinel.port}"

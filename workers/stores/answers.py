@@ -104,8 +104,8 @@ class RedisAnswers:
         """
         if isinstance(self._client, RedisCluster):
             return ""
-        with self._redis.translating_faults():
-            return str((await self._client.info("server")).get("run_id", ""))
+        (server,) = await self._redis.processes()
+        return server
 
     async def fill(self, entries: Mapping[str, str | bytes]) -> None:
         """Store many entries in one round trip. Raises `Unavailable`."""

@@ -137,6 +137,18 @@ class RedisConnection:
             text = str(fault).partition(" : <")[0]  # sentinels add the settings of their connections
             raise Unavailable(f"{server}: {type(fault).__name__}: {text:.300}", server) from fault
 
+    async def processes(self) -> frozenset[str]:
+        """The ids of the servers that take writes: one that restarts, or takes the place of another, has a new id.
+
+        Raises `Unavailable`.
+        """
+        with self.translating_faults():
+            if not isinstance(self.client, RedisCluster):
+                return frozenset([str((await self.client.info("server"))["run_id"])])
+            await self.client.initialize()
+            told = await self.client.info("server", target_nodes=RedisCluster.PRIMARIES)
+            return frozenset(str(one["run_id"]) for one in told.values())
+
     async def command(self, *words: str | int | bytes) -> Any:  # noqa: ANN401 - each command has its own reply
         """Run one command; its round trip may be shared with others. Raises `Unavailable`."""
         with step(f"{cast('str', words[0])} redis", _REDIS), self.translating_faults():

@@ -2,13 +2,15 @@
 
 import asyncio
 import contextlib
+import logging
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import monotonic
+from typing import TypeVar
 
 from eunoe.deploy.clients.bootstrap import open_clients
 from eunoe.deploy.clients.data_keys import open_data_keys
@@ -38,9 +40,14 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stage import ApplyOrder, StageSpec
 from eunoe.workers.stores.answers import RedisAnswers
+from eunoe.workers.stores.connection import RedisConnection
 from eunoe.workers.stores.generations import FIRST, Generation, GenerationState, RedisGenerations
 from eunoe.workers.stores.redis_log_positions import RedisLogPositions
 from eunoe.workers.stores.redis_positions import RedisHandledPositions
+
+log = logging.getLogger(__name__)
+
+MadeT = TypeVar("MadeT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +97,15 @@ async def rebuild(
         async with open_clients(target):
             pass  # create the collections once, before several processes do it
         started = monotonic()
-        copied = await _make_from(settings, target, plan, work, report) if plan.from_stage else None
+        copy = partial(_make_from, settings, target, plan, work, report)
+        copied = await until_kept(target, copy) if plan.from_stage else None
         if copied is not None and copied.read is not None:
             read, made, seconds = copied.read, copied.made, monotonic() - started
         else:
             path = work / "log.sqlite"
             read = await _spool(target, plan, path, report)
             started = monotonic()
-            made = await _derive(target, plan, path, read, report, forks)
+            made = await until_kept(target, partial(_derive, target, plan, path, read, report, forks))
             seconds = monotonic() - started
         state = GenerationState.PARTIAL if plan.is_partial else GenerationState.BUILT
         if not plan.is_partial:
@@ -177,10 +185,31 @@ async def _spool(settings: Settings, plan: RebuildPlan, path: Path, report: Repo
 # ---- the processes
 
 
+async def until_kept(target: Settings, derive: Callable[[], Awaitable[MadeT]]) -> MadeT:
+    """What ``derive`` returns, repeated where Redis restarted or another took its place: it may have lost some of it.
+
+    ``derive`` passes over what is there. Raises `Unavailable`.
+    """
+    before = await _redis_processes(target)
+    while True:
+        made = await derive()
+        if (now := await _redis_processes(target)) == before:
+            return made
+        log.warning("Redis was restarted or replaced during the rebuild: what it lost is derived again")
+        before = now
+
+
+async def _redis_processes(settings: Settings) -> frozenset[str]:
+    async with open_redis(settings) as redis:
+        return await RedisConnection(redis).processes()
+
+
 async def _derive(
     settings: Settings, plan: RebuildPlan, path: Path, read: LogRead, report: ReportRebuild, forks: ForkServer | None
 ) -> ProgressLine:
     started, sums = monotonic(), dict[int, ProgressLine]()
+    with contextlib.closing(Spool(path)) as spool:
+        spool.put_back()
 
     def received(share: int, line: ProgressLine) -> None:
         sums[share] = add(sums.get(share, ProgressLine()), line)

@@ -112,6 +112,11 @@ class Spool:
         """List the conversations, none of them taken, and commit; call it after the last `add`."""
         self._file.executescript(f"BEGIN; {_FINISH} COMMIT;")
 
+    def put_back(self) -> None:
+        """Take no conversation for taken any more, once it is finished."""
+        with self._file:
+            self._file.execute("UPDATE taken SET number = 0")
+
     def places(self) -> dict[tuple[str, int], ReadUpTo]:
         """Topic and partition → the place up to which it was read."""
         rows = self._file.execute("SELECT topic, part, next, digest FROM places")
