@@ -244,3 +244,11 @@ def test_a_full_disk_is_told_and_the_folder_stays(tmp_path: Path, monkeypatch: p
     with pytest.raises(Unavailable, match=told), kept_folder("p", MADE, DAY_S) as folder:
         fill(folder / "log.sqlite")
     assert folder_of("p", MADE).is_dir()
+
+
+def test_a_damaged_file_is_told_and_the_folder_to_remove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "torn").write_bytes(b"torn" * 2_000)
+    told = rf"rebuild in {folder_of('p', MADE)} are damaged: file is not a database; remove that folder"
+    with pytest.raises(Unavailable, match=told), kept_folder("p", MADE, DAY_S):
+        Spool(tmp_path / "torn")

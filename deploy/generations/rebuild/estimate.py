@@ -21,7 +21,7 @@ from eunoe.deploy.clients.models import (
 )
 from eunoe.deploy.generations.rebuild.answers import AnswersFile
 from eunoe.deploy.generations.rebuild.counting import CountingEmbedder, CountingModel, ModelCallCounts
-from eunoe.deploy.generations.rebuild.keeping import telling_when_full
+from eunoe.deploy.generations.rebuild.keeping import telling_file_faults
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.generations.rebuild.reading import read_log
 from eunoe.deploy.generations.rebuild.spool import Spool, Spooled
@@ -79,7 +79,7 @@ async def estimate(settings: Settings, plan: RebuildPlan, report: ReportProgress
     where there is no log, `Unavailable` when a server is down.
     """
     target = of_generation(settings, plan.into, plan.changes)
-    with tempfile.TemporaryDirectory(prefix="eunoe-estimate-") as directory, telling_when_full(Path(directory)):
+    with tempfile.TemporaryDirectory(prefix="eunoe-estimate-") as directory, telling_file_faults(Path(directory)):
         spool = Spool(Path(directory) / "spool.sqlite")
         try:
             erased = await read_erased(settings)

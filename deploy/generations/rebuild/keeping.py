@@ -41,7 +41,7 @@ def kept_folder(prefix: str, generation: Generation, oldest_s: float) -> Iterato
 
     What was begun over ``oldest_s`` seconds ago and is not in use is removed first, of other generations too. Raises
     `Refused` where another process uses the folder, or it is not as this module makes it, `Unavailable` where the body
-    finds no room in it.
+    finds no room in it, or damaged files.
     """
     folder = folder_of(prefix, generation)
     _sweep(oldest_s, folder.parent)
@@ -50,19 +50,27 @@ def kept_folder(prefix: str, generation: Generation, oldest_s: float) -> Iterato
     lock = _locked(folder)
     if lock is None:
         raise Refused(f"another process is rebuilding {generation.name} on this machine: wait for its end, or stop it")
-    with lock, telling_when_full(folder):
+    with lock, telling_file_faults(folder):
         yield folder
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
-def telling_when_full(folder: Path) -> Iterator[None]:
-    """Raise `Unavailable`, with what to do, where the body cannot write a file of a rebuild in ``folder``."""
+def telling_file_faults(folder: Path) -> Iterator[None]:
+    """Raise `Unavailable`, with what to do, where the body cannot write a file of a rebuild in ``folder``.
+
+    A file that a power failure damaged is another fault: it stays so until it is removed.
+    """
     try:
         yield
     except sqlite3.OperationalError as fault:
         said = f"the files of the rebuild in {folder} cannot be written: {fault}"
         raise Unavailable(f"{said}; make room there, or name another folder in TMPDIR, and run it again") from fault
+    except sqlite3.DatabaseError as fault:
+        if type(fault) is not sqlite3.DatabaseError:  # the others are faults of a statement
+            raise
+        said = f"the files of the rebuild in {folder} are damaged: {fault}"
+        raise Unavailable(f"{said}; remove that folder and run it again, which reads the log from its begin") from fault
 
 
 def remove_folder(prefix: str, generation: Generation) -> None:

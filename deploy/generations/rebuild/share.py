@@ -20,7 +20,7 @@ from eunoe.deploy.clients.erasures import read_erased
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.event_loop import keep_for_good, share_one_heap, use_fast_loops
 from eunoe.deploy.exits import Exit
-from eunoe.deploy.generations.rebuild.keeping import telling_when_full
+from eunoe.deploy.generations.rebuild.keeping import telling_file_faults
 from eunoe.deploy.generations.rebuild.progress import ProgressLine
 from eunoe.deploy.generations.rebuild.spool import Spool, Spooled
 from eunoe.deploy.observability.logs import set_up_logs
@@ -147,7 +147,7 @@ class _ShareWork:
         async with asyncio.TaskGroup() as group:
             while True:
                 await room.wait()
-                with telling_when_full(self.spool.path.parent):
+                with telling_file_faults(self.spool.path.parent):
                     conversation = self.spool.take()
                 if conversation is None:
                     return
