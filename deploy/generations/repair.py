@@ -21,6 +21,7 @@ from eunoe.schemas.position_ports import ReadPartition
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.dead_letters import Closing, Filed
 from eunoe.streams.log_reader import read_conversation
+from eunoe.streams.position import position
 from eunoe.streams.record import Record
 from eunoe.streams.sealed_log import position_in_log
 from eunoe.streams.settings import partition_of
@@ -99,7 +100,8 @@ class Repairer:
         """Derive a conversation again; ``report`` is called for each derived record; its phase is the key.
 
         All records that intake has handled are derived in memory, then swapped in by one atomic write. If intake has
-        handled more records meanwhile, or something was erased, the derivation is repeated. Raises `Refused` where the
+        handled more records meanwhile, also by setting them aside, or something was erased, the derivation is repeated.
+        Raises `Refused` where the
         log holds nothing of the conversation, `StillWritten` where new records keep coming in, `Unavailable` when a
         server is down.
         """
@@ -108,15 +110,19 @@ class Repairer:
             intake = await self._intake(key)
             # behind that look: an erasure that is not known here replaces the ledger later, which the swap notices
             part = (await self.erased()).get(key)
-            records, _ = await self._records(key, intake)
+            records, until = await self._records(key, intake)
             if not records and part is None:
                 raise Refused(f"{key}: the log holds no record that intake has handled")
             derived = await self._derive(key, records, part, report)
             if self.before_swap is not None:
                 await self.before_swap(records)
             swapped = await self._swap(derived, intake, await self._asks(key))
-            if swapped is not None:
-                return await self._follow(derived, swapped, len(records), calls)
+            if swapped is None:
+                continue
+            letters = await self._held_letters(key)
+            late = [filed for filed in letters if self._set_aside(filed) > until]
+            if not late:
+                return await self._follow(derived, swapped, letters, len(records), calls)
         raise StillWritten(f"{key}: new records came in during each of {TRIES} attempts to derive it; try again later")
 
     async def read(self, key: str) -> tuple[list[Record], int]:
@@ -143,7 +149,9 @@ class Repairer:
         partition = partition_of(key.encode(), self.partitions)
         reader = ReadPartition(INTAKE, Topic.CONVERSATIONS, partition)
         shown = await self.clients.handled_positions.stored(reader)
-        handled = max(intake.applied, *(at.position for at in shown.values()))
+        # what is set aside is stored as handled with the next ack, which may come a second later
+        set_aside = map(self._set_aside, await self._held_letters(key))
+        handled = max(intake.applied, *(at.position for at in shown.values()), *set_aside)
         kafka, names = self.settings.kafka_settings, self.settings.names
         epoch, keys = self.settings.log_epoch, self.clients.data_keys
         records = await read_conversation(kafka, names, keys, key, self.partitions, epoch)
@@ -192,7 +200,9 @@ class Repairer:
                 return _Swapped(standing.ledgers, late if self.fences_intake else None)
         return None
 
-    async def _follow(self, derived: Derived, swapped: "_Swapped", records: int, calls: int) -> Repaired:
+    async def _follow(
+        self, derived: Derived, swapped: "_Swapped", letters: Sequence[Filed], records: int, calls: int
+    ) -> Repaired:
         """The steps after the swap; idempotent, so that an interrupted repair can be repeated."""
         key = derived.key
         if derived.timer is not None:
@@ -200,7 +210,6 @@ class Repairer:
         removed = await write_index(self.clients.dependencies.index, derived, swapped.ledgers, swapped.late)
         if (asks := swapped.ledgers[BLEND].outbox) is not None:
             await self.clients.sender.send(Scope(BLEND, key), asks)
-        letters = await self._held_letters(key)
         await close(self.clients.publisher, letters, Closing.REPAIRED)
         still = RedisBlocked(self.clients.redis, self.clients.keys)
         for stage, kind in product(TABLES, BlockReason):
@@ -222,6 +231,11 @@ class Repairer:
     async def _held_letters(self, key: str) -> list[Filed]:
         letters = await read_letters(self.settings, LetterFilter(reason=DeadLetterReason.HELD))
         return [filed for filed in letters if filed.letter.key == key]
+
+    def _set_aside(self, filed: Filed) -> int:
+        """The position in the log of a record that intake has set aside for a repair; 0 for one of another stage."""
+        letter = filed.letter
+        return position(self.settings.log_epoch, letter.offset) if letter.stage == INTAKE else 0
 
     def _calls(self) -> int:
         return int(model_document(self.clients.dependencies.language).get("calls", 0))

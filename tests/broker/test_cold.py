@@ -251,3 +251,23 @@ async def test_a_conversation_whose_snapshot_is_lost_is_held_while_the_others_go
             await applied(own, name, 5)
         assert await told(own, lost) == await told(own, other)
         assert await letters(own) == []
+
+
+async def test_what_was_set_aside_a_moment_before_a_repair_is_derived_in_it(pipeline: Pipeline) -> None:
+    own, (lost, *_) = with_cold_store(pipeline, 30.0), names_of_one_partition()
+    slow = {"EUNOE_BROKER__COMMIT_INTERVAL_MS": "8000"}  # what is handled is stored half of that later
+    async with own.up(**slow):
+        await own.produce(*session(lost, 1))
+        await applied(own, lost, 1)
+        await drained(own.settings, 60, lambda *_: None)
+        assert (await own.eunoe("cold", "freeze", lost, **slow)).code == 0
+        (snapshot,) = snapshots(own.cwd / "cold")
+        snapshot.write_bytes(b"torn")
+        await own.produce(*session(lost, 2), *session(lost, 3))
+        await held(own, 6)
+        repaired = await own.eunoe("repair", "--all-held", "--json")
+        (report,) = repaired.json
+        assert (report["sessions"], report["letters"]) == (3, 6), repaired.err
+        await own.produce(*session(lost, 4))
+        await applied(own, lost, 4)
+        assert await letters(own) == []
