@@ -186,7 +186,7 @@ async def _spool(settings: Settings, plan: RebuildPlan, path: Path, report: Repo
 
 
 async def until_kept(target: Settings, derive: Callable[[], Awaitable[MadeT]]) -> MadeT:
-    """What ``derive`` returns, repeated where Redis restarted or another took its place: it may have lost some of it.
+    """The result of ``derive``, repeated where Redis restarted or another took its place: it may have lost some of it.
 
     ``derive`` passes over what is there. Raises `Unavailable`.
     """
