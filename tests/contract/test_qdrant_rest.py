@@ -18,6 +18,7 @@ from eunoe.schemas.ports import Search
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.qdrant_rest import Over, QdrantRest, qdrant_address
+from eunoe.workers.stores.qdrant_search import SPARE, SPARE_OF_LATER, Fetch
 from eunoe.workers.stores.wire import STREAMED_BYTES
 
 KEY = "acme/c1"
@@ -95,17 +96,30 @@ async def test_points_are_loaded_over_whatever_is_there(index: QdrantIndex, doub
 
 
 async def test_searches_of_a_collection_are_one_request(index: QdrantIndex, double: Double) -> None:
-    found = [{"points": [{"id": POINT.id, "score": 0.25}]}, {"points": []}]
+    found = [{"points": [{"id": POINT.id, "score": 0.25, "payload": {"born": 4}}]}, {"points": []}]
     double.answer = web.json_response({"result": found})
-    by_vector = Search(Collection.TREE, KEY, 3, dense=POINT.dense, born_before=5)
-    hits = await index.search([by_vector, Search(Collection.TREE, KEY, 3, sparse=POINT.sparse)])
+    hits = await index.search([BY_VECTOR, Search(Collection.TREE, KEY, 3, sparse=POINT.sparse)])
     assert [[hit.id for hit in one] for one in hits] == [[POINT.id], []]
     ((_, path, body),) = double.asked
     assert path == "/behind/collections/p.v1.tree/points/query/batch"
     dense, sparse = body["searches"]
-    assert dense["filter"] == {"must": [{"key": "key", "match": {"value": KEY}}, {"key": "born", "range": {"lt": 5}}]}
+    of_conversation = {"must": [{"key": "key", "match": {"value": KEY}}]}
+    assert (dense["filter"], dense["with_payload"]) == (of_conversation, ["born"])
     assert (sparse["using"], sparse["query"]) == ("bm25", {"indices": [7, 2**32 - 1], "values": [0.5, 1.25]})
-    assert sparse["filter"] == {"must": [{"key": "key", "match": {"value": KEY}}]}
+    assert (sparse["filter"], sparse["with_payload"]) == (of_conversation, False)
+
+
+async def test_points_of_later_sessions_are_left_to_the_server_where_they_fill_its_answer(
+    index: QdrantIndex, double: Double
+) -> None:
+    later = [{"id": str(at), "score": 0.5, "payload": {"born": 5}} for at in range(1 + SPARE + SPARE_OF_LATER)]
+    earlier = {"id": POINT.id, "score": 0.25, "payload": None}
+    double.pages = [[{"points": later}], [{"points": [earlier]}]]
+    (hits,) = await index.search([Search(Collection.TREE, KEY, 1, dense=POINT.dense, born_before=5)])
+    assert [hit.id for hit in hits] == [POINT.id]
+    second = double.asked[1][2]["searches"][0]
+    assert second["filter"]["must"][1] == {"key": "born", "range": {"lt": 5}}
+    assert second["with_payload"] is False
 
 
 async def test_a_large_body_arrives_whole(index: QdrantIndex, double: Double) -> None:
@@ -143,6 +157,7 @@ async def test_a_key_is_sent(server: TestServer) -> None:
     await without.close()
 
 
+BY_VECTOR = Search(Collection.TREE, KEY, 3, dense=POINT.dense, born_before=5)
 BODIES: dict[str, tuple[type[BaseModel], Callable[[QdrantRest], Coroutine[Any, Any, object]]]] = {
     "/c": (models.CreateCollection, lambda rest: rest.create_collection("c", 2, {"embedder": "words-1"})),
     "/c/index": (models.CreateFieldIndex, lambda rest: QdrantIndex(rest, Keys())._index("c")),
@@ -150,7 +165,7 @@ BODIES: dict[str, tuple[type[BaseModel], Callable[[QdrantRest], Coroutine[Any, A
     "/c/points/delete": (models.FilterSelector, lambda rest: rest.delete_points("c", KEY, [POINT.id])),
     "/c/points/query/batch": (
         models.QueryRequestBatch,
-        lambda rest: rest.search_points("c", [Search(Collection.TREE, KEY, 3, dense=POINT.dense, born_before=5)], [3]),
+        lambda rest: rest.search_points("c", [(BY_VECTOR, Fetch(3)), (BY_VECTOR, Fetch(3, by_age=True))]),
     ),
     "/c/points/scroll": (models.ScrollRequest, lambda rest: _all(rest.scroll("c", KEY, ids=["7"], payload=("seq",)))),
 }

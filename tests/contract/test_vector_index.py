@@ -130,6 +130,14 @@ async def test_only_sessions_before_are_found(index: VectorIndex) -> None:
     assert await ids(index, by_vector(before=11)) == await ids(index, by_vector()) == [uid(n) for n in (1, 2, 3, 10)]
 
 
+async def test_earlier_sessions_are_found_behind_many_points_of_later_ones(index: VectorIndex) -> None:
+    later = [point(number, unit(1, number / 1_000), born=5) for number in range(1, 101)]
+    earlier = [point(number, unit(1, 1 + number), born=2) for number in range(101, 104)]
+    await index.upsert([*later, *earlier])
+    assert await ids(index, by_vector(limit=2, before=5)) == [uid(101), uid(102)]
+    assert await ids(index, by_vector(limit=2, before=6)) == [uid(1), uid(2)]
+
+
 async def test_conversations_do_not_see_each_other(index: VectorIndex) -> None:
     names = [
         ("acme", "c1"),

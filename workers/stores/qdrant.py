@@ -19,17 +19,13 @@ from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
 from eunoe.schemas.ports import Hit, Search
 from eunoe.streams.tracing import step
 from eunoe.workers.stores.connection import tls_refusal
-from eunoe.workers.stores.hits import best_hits, cut_is_tied
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.qdrant_rest import DENSE, SPARSE, Json, Over, QdrantRest, UnexpectedStatus
+from eunoe.workers.stores.qdrant_search import Fetch, Scored, best_of, first_fetch, next_fetch
 from eunoe.workers.stores.wire import NoAnswer
 
 BATCH = 256
 """Points in one write request."""
-SPARE = 8
-"""Hits fetched beyond the limit, to detect ties at the cut."""
-MAX_FETCHED = 100_000
-"""Hits fetched at most; among more equal scores the server's order decides."""
 
 # a key revoked under way, a missing collection, a full or failing server: not the fault of a record
 _AWAY_STATUS = frozenset({401, 403, 404, 408, 429})
@@ -113,20 +109,19 @@ class QdrantIndex:
     async def search(self, searches: Sequence[Search]) -> list[list[Hit]]:
         """The best hits of each search, exact, best first.
 
-        Makes one request per collection, and more where ties may reach beyond the hits fetched.
+        Makes one request per collection, and more where points not fetched may be among the best.
         """
         found: list[list[Hit]] = [[] for _ in searches]
-        fetch = {place: search.limit + SPARE for place, search in enumerate(searches) if _asks(search)}
-        while fetch:
-            with step("search qdrant", {"db.system.name": "qdrant", "db.operation.batch.size": len(fetch)}):
-                answers = await self._ask(searches, fetch)
-            for place, hits in answers.items():
-                found[place] = hits[: searches[place].limit]
-            fetch = {
-                place: min(fetch[place] * 4, MAX_FETCHED)
-                for place, hits in answers.items()
-                if fetch[place] <= len(hits) < MAX_FETCHED and cut_is_tied(hits, searches[place].limit)
-            }
+        fetches = {place: fetch for place, search in enumerate(searches) if (fetch := first_fetch(search))}
+        while fetches:
+            with step("search qdrant", {"db.system.name": "qdrant", "db.operation.batch.size": len(fetches)}):
+                answers = await self._ask(searches, fetches)
+            following: dict[int, Fetch] = {}
+            for place, answer in answers.items():
+                found[place] = best_of(searches[place], answer)
+                if (fetch := next_fetch(searches[place], fetches[place], answer)) is not None:
+                    following[place] = fetch
+            fetches = following
         return found
 
     async def seqs(self, collection: Collection, key: str, ids: Sequence[str] | None = None) -> Mapping[str, int]:
@@ -199,25 +194,23 @@ class QdrantIndex:
         for field, schema in _PAYLOAD_INDEXES.items():
             await self._client.index_payload(name, field, schema)
 
-    async def _ask(self, searches: Sequence[Search], fetch: Mapping[int, int]) -> dict[int, list[Hit]]:
-        """``fetch``: place of a search → hits to fetch. Returns the hits by place."""
+    async def _ask(self, searches: Sequence[Search], fetches: Mapping[int, Fetch]) -> dict[int, list[Scored]]:
+        """``fetches``: place of a search → what to fetch. Returns the answers by place."""
         places: defaultdict[Collection, list[int]] = defaultdict(list)
-        for place in fetch:
+        for place in fetches:
             places[searches[place].collection].append(place)
         requests = (
             self._client.search_points(
-                self._keys.collection(collection),
-                [searches[place] for place in group],
-                [fetch[place] for place in group],
+                self._keys.collection(collection), [(searches[place], fetches[place]) for place in group]
             )
             for collection, group in places.items()
         )
         with self._translating_faults():
             responses = await asyncio.gather(*requests)
         return {
-            place: best_hits(scores, fetch[place])
+            place: answer
             for group, answers in zip(places.values(), responses, strict=True)
-            for place, scores in zip(group, answers, strict=True)
+            for place, answer in zip(group, answers, strict=True)
         }
 
     @contextmanager
@@ -269,12 +262,6 @@ def _check_embedder(name: str, metadata: Json, embedder: str, dimensions: int) -
             f" not with {embedder} ({dimensions}): set the former again, or rebuild memory with the latter by"
             " `eunoe rebuild --into v2 --set embedding=…` (any new name for v2), then `eunoe promote v2`"
         )
-
-
-def _asks(search: Search) -> bool:
-    if search.limit <= 0:
-        return False
-    return search.dense is not None or bool(search.sparse and search.sparse.indices)
 
 
 def _point(collection: Collection, stored: Json) -> Point:

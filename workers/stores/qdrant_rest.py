@@ -15,6 +15,7 @@ import orjson
 
 from eunoe.schemas.decisions import Point, SparseVector
 from eunoe.schemas.ports import Search
+from eunoe.workers.stores.qdrant_search import Fetch, Scored
 from eunoe.workers.stores.wire import Bounds, HttpResponse, JsonHttpClient, NoAnswer
 
 DENSE: Final = "dense"
@@ -92,13 +93,11 @@ class QdrantRest:
         }
         await self._send("PUT", f"{_place(collection)}?wait=true", body)
 
-    async def search_points(
-        self, collection: str, searches: Sequence[Search], limits: Sequence[int]
-    ) -> list[list[tuple[str, float]]]:
-        """(id, score) of the ``limits`` best points of each search."""
-        asked = [_query(search, limit) for search, limit in zip(searches, limits, strict=True)]
-        found = await self._send("POST", f"{_place(collection)}/query/batch", {"searches": asked})
-        return [[(str(point["id"]), point["score"]) for point in one["points"]] for one in found]
+    async def search_points(self, collection: str, asked: Sequence[tuple[Search, Fetch]]) -> list[list[Scored]]:
+        """The best points of each search, as many as to fetch."""
+        body = {"searches": [_query(search, fetch) for search, fetch in asked]}
+        found = await self._send("POST", f"{_place(collection)}/query/batch", body)
+        return [[_scored(point) for point in one["points"]] for one in found]
 
     async def scroll(
         self,
@@ -211,15 +210,20 @@ def _of(key: str) -> Json:
     return {"key": "key", "match": {"value": key}}
 
 
-def _query(search: Search, limit: int) -> Json:
+def _query(search: Search, fetch: Fetch) -> Json:
     must: list[Json] = [_of(search.key)]
-    if search.born_before is not None:
+    if fetch.by_age:
         must.append({"key": "born", "range": {"lt": search.born_before}})
     if search.dense is not None:
         asked: dict[str, Any] = {"query": np.frombuffer(search.dense, "<f4"), "using": DENSE}
     else:
         assert search.sparse is not None
         asked = {"query": _terms(search.sparse), "using": SPARSE}
+    named = ["born"] if search.born_before is not None and not fetch.by_age else False
     return {
-        **asked, "filter": {"must": must}, "params": {"exact": True}, "limit": limit, "with_payload": False,
+        **asked, "filter": {"must": must}, "params": {"exact": True}, "limit": fetch.limit, "with_payload": named,
     }  # fmt: skip
+
+
+def _scored(point: Json) -> Scored:
+    return Scored(str(point["id"]), point["score"], (point.get("payload") or {}).get("born"))
