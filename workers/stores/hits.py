@@ -16,5 +16,5 @@ def rounded(score: float) -> float:
 
 def best_hits(scores: Iterable[tuple[str, float]], limit: int) -> list[Hit]:
     """The ``limit`` best of (id, score) pairs, by rounded score descending and id ascending."""
-    best = nsmallest(limit, ((-rounded(score), id_) for id_, score in scores))
+    best = nsmallest(limit, ((-round(score, DIGITS), id_) for id_, score in scores))
     return [Hit(id=id_, score=0.0 - rank) for rank, id_ in best]  # not minus zero

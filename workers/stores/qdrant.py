@@ -118,8 +118,9 @@ class QdrantIndex:
                 answers = await self._ask(searches, fetches)
             following: dict[int, Fetch] = {}
             for place, answer in answers.items():
-                found[place] = best_of(searches[place], answer)
-                if (fetch := next_fetch(searches[place], fetches[place], answer)) is not None:
+                search = searches[place]
+                found[place] = best_of(search, answer)
+                if (fetch := next_fetch(search, fetches[place], answer, found[place])) is not None:
                     following[place] = fetch
             fetches = following
         return found

@@ -14,8 +14,8 @@ from eunoe.workers.stores.hits import best_hits, rounded
 
 SPARE: Final = 8
 """Hits fetched beyond the limit, to detect ties at the cut."""
-SPARE_OF_LATER: Final = 32
-"""As many more where points of later sessions may be among the hits."""
+SPARE_OF_LATER: Final = 16
+"""As many more where points of later sessions may be among the hits: most sessions leave fewer."""
 MAX_FETCHED: Final = 100_000
 """Hits fetched at most; among more equal scores the server's order decides."""
 
@@ -45,27 +45,30 @@ def first_fetch(search: Search) -> Fetch | None:
     return Fetch(search.limit + SPARE + (0 if search.born_before is None else SPARE_OF_LATER))
 
 
-def earlier(search: Search, answer: Iterable[Scored]) -> list[tuple[str, float]]:
-    """(id, score) of the points of an answer that the search may find."""
-    before = search.born_before
-    return [(one.id, one.score) for one in answer if before is None or one.born is None or one.born < before]
-
-
 def best_of(search: Search, answer: Iterable[Scored]) -> list[Hit]:
     """The best hits of a search among those of an answer, at most as many as it wants."""
-    return best_hits(earlier(search, answer), search.limit)
+    before = search.born_before
+    if before is None:
+        return best_hits(((one.id, one.score) for one in answer), search.limit)
+    return best_hits(((one.id, one.score) for one in answer if not _is_later(one, before)), search.limit)
 
 
-def next_fetch(search: Search, fetch: Fetch, answer: Sequence[Scored]) -> Fetch | None:
-    """What to ask after the answer to ``fetch``; `None` where points that it lacks cannot be among the best."""
+def next_fetch(search: Search, fetch: Fetch, answer: Sequence[Scored], found: Sequence[Hit]) -> Fetch | None:
+    """What to ask after the answer to ``fetch``, best score first, among which ``found`` are the best.
+
+    Returns `None` where points that the answer lacks cannot be among them.
+    """
     if len(answer) < fetch.limit:
         return None
-    found = best_of(search, answer)
-    worst = min(rounded(one.score) for one in answer)
-    if len(found) == search.limit and found[-1].score > worst:
+    if len(found) == search.limit and found[-1].score > rounded(answer[-1].score):
         return None
-    if len(earlier(search, answer)) < len(answer):
+    before = search.born_before
+    if before is not None and any(_is_later(one, before) for one in answer):
         return Fetch(fetch.limit, by_age=True)
     if fetch.limit >= MAX_FETCHED:
         return None
     return Fetch(min(fetch.limit * 4, MAX_FETCHED), fetch.by_age)
+
+
+def _is_later(one: Scored, before: int) -> bool:
+    return one.born is not None and one.born >= before
