@@ -19,7 +19,7 @@ from eunoe.schemas.errors import Refused, SnapshotLost, Unavailable
 from eunoe.schemas.ports import StoredConversation
 from eunoe.schemas.position_ports import ReadPartition
 from eunoe.schemas.records import DeadLetterReason
-from eunoe.streams.dead_letters import Closing, Filed
+from eunoe.streams.dead_letters import Closing, Filed, LetterIdentity, letter_identity
 from eunoe.streams.log_reader import read_conversation
 from eunoe.streams.position import position
 from eunoe.streams.record import Record
@@ -100,34 +100,36 @@ class Repairer:
         """Derive a conversation again; ``report`` is called for each derived record; its phase is the key.
 
         All records that intake has handled are derived in memory, then swapped in by one atomic write. If intake has
-        handled more records meanwhile, also by setting them aside, or something was erased, the derivation is repeated.
-        Raises `Refused` where the
-        log holds nothing of the conversation, `StillWritten` where new records keep coming in, `Unavailable` when a
-        server is down.
+        handled more records meanwhile, a stage has set more aside, or something was erased, the derivation is repeated.
+        Raises `Refused` where the log holds nothing of the conversation, `StillWritten` where new records keep coming
+        in, `Unavailable` when a server is down.
         """
         calls = self._calls()
+        late: Ids | None = None
         for _ in range(TRIES):
+            # before the look at intake: what these hold, it had sent before
+            letters = await self._held_letters(key)
             intake = await self._intake(key)
             # behind that look: an erasure that is not known here replaces the ledger later, which the swap notices
             part = (await self.erased()).get(key)
-            records, until = await self._records(key, intake)
+            records, _ = await self._records(key, intake, letters)
             if not records and part is None:
                 raise Refused(f"{key}: the log holds no record that intake has handled")
             derived = await self._derive(key, records, part, report)
             if self.before_swap is not None:
                 await self.before_swap(records)
-            swapped = await self._swap(derived, intake, await self._asks(key))
+            swapped = await self._swap(derived, intake, await self._asks(letters))
             if swapped is None:
                 continue
-            letters = await self._held_letters(key)
-            late = [filed for filed in letters if self._set_aside(filed) > until]
-            if not late:
-                return await self._follow(derived, swapped, letters, len(records), calls)
+            late = _joined(late, swapped.late)
+            if _identities(await self._held_letters(key)) <= _identities(letters):
+                return await self._follow(derived, replace(swapped, late=late), letters, len(records), calls)
         raise StillWritten(f"{key}: new records came in during each of {TRIES} attempts to derive it; try again later")
 
     async def read(self, key: str) -> tuple[list[Record], int]:
         """The records of a conversation that intake has handled, and the position up to which it has."""
-        return await self._records(key, await self._intake(key))
+        letters = await self._held_letters(key)
+        return await self._records(key, await self._intake(key), letters)
 
     async def _intake(self, key: str) -> Ledger:
         """The ledger of intake, after its outbox has been sent; that of nothing where the snapshot of it is lost."""
@@ -141,7 +143,7 @@ class Repairer:
             await self.clients.sender.send(scope, ledger.outbox)
         return ledger
 
-    async def _records(self, key: str, intake: Ledger) -> tuple[list[Record], int]:
+    async def _records(self, key: str, intake: Ledger, letters: Sequence[Filed]) -> tuple[list[Record], int]:
         """The records of the conversation that intake has handled; it will handle the others after the repair.
 
         Then the position of the last record that it has handled.
@@ -150,7 +152,7 @@ class Repairer:
         reader = ReadPartition(INTAKE, Topic.CONVERSATIONS, partition)
         shown = await self.clients.handled_positions.stored(reader)
         # what is set aside is stored as handled with the next ack, which may come a second later
-        set_aside = map(self._set_aside, await self._held_letters(key))
+        set_aside = map(self._set_aside, letters)
         handled = max(intake.applied, *(at.position for at in shown.values()), *set_aside)
         kafka, names = self.settings.kafka_settings, self.settings.names
         epoch, keys = self.settings.log_epoch, self.clients.data_keys
@@ -171,11 +173,11 @@ class Repairer:
         deriver = Deriver(self.clients.dependencies, settings, RecordedOutcomes(self.clients.answers))
         return await deriver.derive(key, records, self.settings.log_epoch, one_more, part)
 
-    async def _asks(self, key: str) -> Asks | None:
+    async def _asks(self, letters: Sequence[Filed]) -> Asks | None:
         """Finds the unanswered asks of a conversation; `None` where none goes through blend."""
         if self.settings.of(IntakeSettings).blend is not BlendMode.BEFORE_REPLY:
             return None
-        held = await held_turns(await self._held_letters(key), self.clients.data_keys)
+        held = await held_turns(letters, self.clients.data_keys)
         return Asks(self.clients.store, held, may_be_lost=not self.fences_intake)
 
     async def _swap(self, derived: Derived, intake: Ledger, asks: Asks | None) -> "_Swapped | None":
@@ -249,6 +251,17 @@ class _Swapped:
     """The ledgers that it stored."""
     late: Ids | None
     """The points that workers may still hold; `None`: they may write them."""
+
+
+def _identities(letters: Sequence[Filed]) -> set[LetterIdentity]:
+    return {letter_identity(filed.letter) for filed in letters}
+
+
+def _joined(before: Ids | None, swapped: Ids | None) -> Ids | None:
+    """The points of two swaps of one repair; the state that the first one replaced told of more than that of itself."""
+    if before is None or swapped is None:
+        return swapped
+    return {one: before.get(one, set()) | swapped.get(one, set()) for one in Collection}
 
 
 def _moved_on(now: Ledger, before: Ledger) -> bool:

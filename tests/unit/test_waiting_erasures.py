@@ -122,13 +122,16 @@ async def test_new_records_that_keep_coming_in_are_told_from_a_server_that_is_do
         async def _intake(self, key: str) -> Any:
             return key
 
-        async def _records(self, key: str, intake: Any) -> Any:
+        async def _held_letters(self, key: str) -> Any:
+            return []
+
+        async def _records(self, key: str, intake: Any, letters: Any) -> Any:
             return [intake], 0
 
         async def _derive(self, key: str, records: Any, part: Any, report: Any) -> Any:
             return key
 
-        async def _asks(self, key: str) -> Any:
+        async def _asks(self, letters: Any) -> Any:
             return None
 
         async def _swap(self, derived: Any, intake: Any, asks: Any) -> Any:
