@@ -1,6 +1,5 @@
 """The wait of erasures, for the metrics: requests come through the gateway, and another process carries them out."""
 
-import asyncio
 import logging
 import math
 from collections.abc import Callable
@@ -8,13 +7,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from pydantic import ValidationError
-
 from eunoe.deploy.clients.erasures import waiting_erasures
+from eunoe.deploy.rounds import Faults, repeat
 from eunoe.schemas.erasure import ErasureLedger
-from eunoe.schemas.errors import Refused, Unavailable
-
-log = logging.getLogger(__name__)
 
 EVERY_S: Final = 60.0
 """Seconds between two looks: each reads the ledger."""
@@ -41,15 +36,10 @@ class ErasureWait:
         return 0.0 if self._since is None else (self.now() - self._since).total_seconds()
 
     async def look(self) -> None:
-        """Ask the ledger; raises `Refused`, `Unavailable`."""
+        """Ask the ledger; raises `Refused`, `Unavailable`, and ``ValidationError`` for an entry of another version."""
         self._since = min((await waiting_erasures(self.ledger)).values(), default=None)
         self._looked = True
 
     async def watch(self) -> None:
-        """Look again and again, until it is cancelled; a ledger that does not answer leaves what was known."""
-        while True:
-            try:
-                await self.look()
-            except (Refused, Unavailable, ValidationError) as fault:
-                log.warning("how long erasures have waited is not known: %s", type(fault).__name__)
-            await asyncio.sleep(self.every_s)
+        """Look again and again, until it is cancelled; where a look fails, what was known goes on to age."""
+        await repeat(self.look, self.every_s, Faults("the look for how long erasures have waited", logging.WARNING))

@@ -38,6 +38,7 @@ from eunoe.deploy.local.tansu.identity import refuse_ordinary_broker
 from eunoe.deploy.local.wakeups import receive_wakeups
 from eunoe.deploy.observability.server import parse_address
 from eunoe.deploy.observability.traces import traced
+from eunoe.deploy.rounds import Faults, repeat
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
 from eunoe.streams.cancelling import cancelled
@@ -121,7 +122,8 @@ async def open_gateway(settings: Settings, outages: Outages | None = None) -> As
         moving = MovingLog(settings)
         closing.push_async_callback(moving.stop)
         if (url := wakeups_url(settings)) is not None:
-            closing.push_async_callback(cancelled, asyncio.create_task(receive_wakeups(url, moving.notify)))
+            receiving = repeat(partial(receive_wakeups, url, moving.notify), 1.0, Faults("the wait for wakeups"))
+            closing.push_async_callback(cancelled, asyncio.create_task(receiving))
         absence = RedisAbsence()
         states = RedisLiveStates(settings, redis, moving.move, qdrant, absence, data_keys)
         gateway = Gateway(

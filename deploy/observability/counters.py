@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from eunoe.deploy.rounds import Faults, repeat
 from eunoe.schemas.model_ports import LanguageModel
 from eunoe.streams.cancelling import cancelled
 from eunoe.workers.models.dialect import Formatting
@@ -128,9 +129,10 @@ async def metered(meter: WorkerMeter, path: Path | None) -> AsyncIterator[None]:
 
 
 async def _write_repeatedly(path: Path, meter: WorkerMeter) -> None:
-    while True:
-        await asyncio.sleep(EVERY_S)
+    async def write() -> None:
         write_document(path, meter)
+
+    await repeat(write, EVERY_S, Faults("the document of counters"))
 
 
 def write_document(path: Path, meter: WorkerMeter) -> None:

@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-from contextlib import suppress
 from typing import Final
 
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.observability.health import HealthState
+from eunoe.deploy.rounds import Faults, repeat
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Unavailable
 from eunoe.workers.derive.index_guard import SERVER, IndexGuard
@@ -57,12 +57,14 @@ async def report_lost_index(settings: Settings) -> None:
     keys = store_keys(settings)
     async with open_redis(settings) as redis, open_qdrant(settings) as client:
         record, index = RedisIndexRecord(redis, keys), QdrantIndex(client, keys)
-        while True:
-            with suppress(Unavailable):
-                lost = lost_reason(await record.read(), await index.identities())
-                if lost is not None and before is None:
-                    log.error("%s: %s; asks wait", SERVER, lost)
-                elif lost is None and before is not None:
-                    log.warning("%s is complete again", SERVER)
-                before = lost
-            await asyncio.sleep(EVERY_S)
+
+        async def look() -> None:
+            nonlocal before
+            lost = lost_reason(await record.read(), await index.identities())
+            if lost is not None and before is None:
+                log.error("%s: %s; asks wait", SERVER, lost)
+            elif lost is None and before is not None:
+                log.warning("%s is complete again", SERVER)
+            before = lost
+
+        await repeat(look, EVERY_S, Faults("the look at the vector index"))

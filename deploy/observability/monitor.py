@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from eunoe.deploy.observability.health import HealthState
+from eunoe.deploy.rounds import Faults, repeat
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.cancelling import cancelled
 from eunoe.streams.group.end_watch import EndWatch
@@ -33,11 +34,13 @@ async def monitored(health: HealthState, consumers: Mapping[str, StageConsumer],
 
 async def _run(health: HealthState, consumers: Mapping[str, StageConsumer], ends: EndWatch) -> None:
     rounds = Rounds()
-    while True:
+
+    async def sample_where_due() -> None:
         handled = {stage: consumer.handled() for stage, consumer in consumers.items()}
         if rounds.is_due(handled, idle=_is_idle(health, consumers)):
             await sample(health, consumers, ends)
-        await asyncio.sleep(EVERY_S)
+
+    await repeat(sample_where_due, EVERY_S, Faults("the sample of the stages' progress"))
 
 
 class Rounds:

@@ -5,7 +5,6 @@ nothing of a conversation. A record that is not renewed shows a process that die
 """
 
 import asyncio
-import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Mapping
@@ -18,6 +17,7 @@ from pydantic import ValidationError
 
 from eunoe.deploy.observability.counters import item_document
 from eunoe.deploy.observability.metrics import MetricSources
+from eunoe.deploy.rounds import Faults, repeat
 from eunoe.schemas.base import Time, Value
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.cancelling import cancelled
@@ -26,8 +26,6 @@ from eunoe.workers.models.metering import ItemOutcome
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.blocked import BlockReason
 from eunoe.workers.runner.metrics import Hop, StageMeter
-
-log = logging.getLogger(__name__)
 
 EVERY_S: Final = 5.0
 """Seconds between two records of a process."""
@@ -220,12 +218,12 @@ async def announced(announcer: Announcer) -> AsyncIterator[None]:
 
 async def _run(announcer: Announcer) -> None:
     cleaned = False
-    while True:
-        try:
-            await announcer.announce()
-            if not cleaned:
-                await announcer.clean()
-                cleaned = True
-        except Unavailable as fault:
-            log.debug("the state of this process was not written: %s", fault)
-        await asyncio.sleep(EVERY_S)
+
+    async def announce() -> None:
+        nonlocal cleaned
+        await announcer.announce()
+        if not cleaned:
+            await announcer.clean()
+            cleaned = True
+
+    await repeat(announce, EVERY_S, Faults("the record of this process"))

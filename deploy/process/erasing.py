@@ -16,6 +16,7 @@ from eunoe.deploy.exits import Exit, meaning
 from eunoe.deploy.local.children import dies_with_parent
 from eunoe.deploy.local.private import open_private
 from eunoe.deploy.process.forked import Forked, ForkServer, end_process
+from eunoe.deploy.rounds import Faults
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import current_policies
 from eunoe.schemas.errors import Unavailable
@@ -42,22 +43,33 @@ class EraserOnDemand:
     log_file: Path
     forks: ForkServer | None = None
     _swept: float = float("-inf")
+    _seen: object = None
+    _faults: Faults = field(default_factory=lambda: Faults("the look for erasures", logging.WARNING))
     _process: "asyncio.subprocess.Process | Forked | None" = field(default=None)
 
     async def run(self) -> None:
         """Work until cancelled; then the eraser is told to stop, and goes on at the next start."""
-        seen: object = None
         try:
             while True:
-                now, pause = self._stamp(), LOOK_S
-                if now != seen or monotonic() - self._swept >= RETENTION_EVERY_S:
-                    seen = now
-                    if await self._has_work():
-                        pause = LOOK_S if await self._erase() == Exit.OK else LATER_S
-                        seen = None  # look again
+                pause = await self._look()
                 await asyncio.sleep(pause)
         finally:
             await end_process(self._process, _STOP_S)
+
+    async def _look(self) -> float:
+        """Erase where there is work; the seconds until the next look. A fault is told, and nothing counts as seen."""
+        now = self._stamp()
+        if now == self._seen and monotonic() - self._swept < RETENTION_EVERY_S:
+            return LOOK_S
+        self._seen = None
+        try:
+            if await self._has_work():
+                return LOOK_S if await self._erase() == Exit.OK else LATER_S
+        except Exception as fault:
+            self._faults.tell(fault)
+            return LATER_S
+        self._seen = now
+        return LOOK_S
 
     def _stamp(self) -> object:
         with contextlib.suppress(OSError):
@@ -66,16 +78,13 @@ class EraserOnDemand:
         return None
 
     async def _has_work(self) -> bool:
-        try:
-            async with open_erasures(self.settings) as ledger:
-                sweeps = monotonic() - self._swept >= RETENTION_EVERY_S
-                policies = current_policies(await ledger.retentions()) if sweeps else {}
-                if sweeps and not policies:
-                    self._swept = monotonic()
-                return bool(policies) or await is_pending(ledger)
-        except Unavailable as fault:
-            log.warning("no eraser is started: %s", fault)
-            return False
+        """Whether the ledger has erasures to carry out, or policies to look after; raises `Unavailable`."""
+        async with open_erasures(self.settings) as ledger:
+            sweeps = monotonic() - self._swept >= RETENTION_EVERY_S
+            policies = current_policies(await ledger.retentions()) if sweeps else {}
+            if sweeps and not policies:
+                self._swept = monotonic()
+            return bool(policies) or await is_pending(ledger)
 
     async def _erase(self) -> int:
         with open_private(self.log_file, "ab") as file:
