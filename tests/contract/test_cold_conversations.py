@@ -277,6 +277,41 @@ async def test_what_a_killed_process_was_bringing_back_goes_by_itself(rig: Rig) 
     assert (await rig.store().ledger(UPDATE)).applied == 1
 
 
+async def test_a_process_that_is_killed_while_it_brings_it_back_leaves_it_to_be_frozen_again(rig: Rig) -> None:
+    await rig.fill()
+    assert await rig.freeze() == 1
+    killed = rig.store()
+
+    async def run(script: Script, *words: Any) -> Any:
+        done = await RedisConnection(rig.client).run(script, *words)
+        if script.name == "thaw":
+            raise Unavailable("killed", "Redis")
+        return done
+
+    killed.cold._redis.run = run
+    with pytest.raises(Unavailable, match="killed"):
+        await killed.ledger(UPDATE)
+    assert len(await rig.client.hgetall(rig.keys.timer_documents(PARTITION))) == 1
+    assert await rig.freeze() == 1
+    assert await rig.names() == {rig.keys.stub(KEY)}
+
+
+async def test_a_timer_that_a_sweep_drops_meanwhile_is_there_again_with_the_state(rig: Rig) -> None:
+    await rig.fill()
+    assert await rig.freeze() == 1
+    overtaken = rig.store()
+
+    async def run(script: Script, *words: Any) -> Any:
+        if script.name == "thaw":
+            await rig.freezer().sweep([PARTITION])
+            assert await rig.client.hgetall(rig.keys.timer_documents(PARTITION)) == {}
+        return await RedisConnection(rig.client).run(script, *words)
+
+    overtaken.cold._redis.run = run
+    assert (await overtaken.ledger(UPDATE)).applied == 1
+    assert len(await rig.client.hgetall(rig.keys.timer_documents(PARTITION))) == 1
+
+
 async def test_many_processes_at_once_bring_it_back_once(rig: Rig) -> None:
     await rig.fill()
     before = await rig.contents()

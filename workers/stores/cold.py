@@ -198,6 +198,9 @@ class ColdConversations:
         while some := list(islice(pieces, _PIECES)):
             await all_ended(self._redis.run(_STAGE, [name], [STAGED_MS, *words]) for name, words in some)
         pairs = [name for pair in zip(staged.values(), places.values(), strict=True) for name in pair]
+        # before the state: a process killed in between leaves a timer, which a sweep drops, and no state without one,
+        # which no sweep would find again
+        await self._keep_timer(snapshot)
         done = int(await self._redis.run(_THAW, [self._keys.stub(key), self._keys.thawed(key), *pairs], [stub]))
         if done < 0:
             raise Unavailable(f"bringing {key} back took longer than {STAGED_MS / 1000:.0f} s", COLD)
@@ -205,8 +208,12 @@ class ColdConversations:
             await self._redis.command("UNLINK", *pairs[::2])
             return
         self.meter.thawed += 1
+        await self._keep_timer(snapshot)  # a sweep may have dropped it before the state was back
+
+    async def _keep_timer(self, snapshot: Snapshot) -> None:
         if snapshot.timer:
-            await self._redis.command("HSETNX", self._keys.timer_documents(snapshot.partition), key, snapshot.timer)
+            documents = self._keys.timer_documents(snapshot.partition)
+            await self._redis.command("HSETNX", documents, snapshot.key, snapshot.timer)
 
     def give_up(self, key: str) -> None:
         """Read a conversation whose snapshot is lost as an empty one from now on, in this process: it is derived again.
