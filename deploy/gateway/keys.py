@@ -171,7 +171,8 @@ class KeyFile:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.with_suffix(".lock").open("a") as lock:
+        file = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with open(file, "a") as lock:  # noqa: PTH123 - a mode
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
