@@ -13,14 +13,14 @@ from eunoe.deploy.cli.forking import forks_of_this
 from eunoe.deploy.cli.model_check import keep_model_fault, model_checked
 from eunoe.deploy.cli.output import Json, console, errors, print_json
 from eunoe.deploy.cli.progress import ProgressBars
-from eunoe.deploy.clients.connect import DATA, servers_named
+from eunoe.deploy.clients.connect import DATA, servers_named, unused_operator_key
 from eunoe.deploy.gateway.keys import GATEWAY_KEY, KeyFile, KeyPlan, KeyScope, kept_key
 from eunoe.deploy.local.notice import NOTICE
 from eunoe.deploy.local.stack import Ports
 from eunoe.deploy.process.forked import ForkServer
 from eunoe.deploy.process.standalone import Standalone, StandaloneOptions, open_standalone
 from eunoe.deploy.process.supervisor import GatewayProcess
-from eunoe.deploy.settings import read_settings
+from eunoe.deploy.settings import Settings, read_settings
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.redact import without_login
 
@@ -60,14 +60,9 @@ async def _up(plan: StandaloneOptions, bars: ProgressBars, forks: ForkServer | N
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     settings = read_settings()
-    if named := ", ".join(servers_named(settings)):
-        others = "use those" if settings.kafka else "refuse to choose between them"
-        errors.print(
-            f"{named} set: `eunoe up` runs servers of its own; other commands with these settings {others}",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
+    for note in (_unused_servers(settings), unused_operator_key(settings)):
+        if note is not None:
+            errors.print(note, markup=False, highlight=False, soft_wrap=True)
     async with model_checked(settings) as checking, open_standalone(settings, plan, bars, forks) as home:
         keep_model_fault(home.stack.directory, checking)
         _print_ready(home, plan, as_json)
@@ -80,6 +75,14 @@ async def _up(plan: StandaloneOptions, bars: ProgressBars, forks: ForkServer | N
         if failed in done:
             failed.result()
         errors.print("stopping …")
+
+
+def _unused_servers(settings: Settings) -> str | None:
+    """The note that `eunoe up` does not use the servers that these settings name; `None` where they name none."""
+    if not (named := ", ".join(servers_named(settings))):
+        return None
+    others = "use those" if settings.kafka else "refuse to choose between them"
+    return f"{named} set: `eunoe up` runs servers of its own; other commands with these settings {others}"
 
 
 def _print_ready(home: Standalone, plan: StandaloneOptions, as_json: bool) -> None:

@@ -71,6 +71,21 @@ def servers_named(settings: Settings) -> tuple[str, ...]:
     return tuple(name for name, value in values.items() if value)
 
 
+def unused_operator_key(settings: Settings) -> str | None:
+    """The note that `eunoe up` uses another key than the operator's of these settings; `None` where it uses that.
+
+    Whoever sets one expects it to lie apart from what it opens, and that of `eunoe up` lies beside it.
+    """
+    given = {"EUNOE_KEYS__KEK": settings.keys.kek, "EUNOE_KEYS__KEK_FILE": settings.keys.kek_file}
+    names = ", ".join(name for name, value in given.items() if value)
+    if not names or settings.keys.store is not None:
+        return None
+    return (
+        f"{names} set without EUNOE_KEYS__STORE: it is not used. `eunoe up` has a key store of its own, with its key in"
+        " the same directory; set EUNOE_KEYS__STORE too to have another one, or unset it"
+    )
+
+
 def kept_stack(settings: Settings, data: Path = DATA) -> Path | None:
     """``data``, where its `eunoe up` runs the servers of these settings; `None` for any other servers."""
     found = find_stack(data)
@@ -165,6 +180,6 @@ def _keys(keys: KeySettings) -> dict[str, str]:
     store, kek = reveal(keys.store), reveal(keys.kek)
     return {
         **({} if store is None else {"EUNOE_KEYS__STORE": store}),
-        **({} if kek is None else {"EUNOE_KEYS__KEK": kek}),
+        "EUNOE_KEYS__KEK": kek or "",  # an own one of the parent's environment would go before the file
         **({} if keys.kek_file is None else {"EUNOE_KEYS__KEK_FILE": str(keys.kek_file)}),
     }

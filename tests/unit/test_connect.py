@@ -1,5 +1,6 @@
 """The choice of the servers for a command: those of the environment, or of `eunoe up` in the same directory."""
 
+import base64
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -7,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from eunoe.deploy.clients.bootstrap import open_clients
-from eunoe.deploy.clients.connect import as_set_for_stack, check_not_of_stack, connected_settings, on_stack
+from eunoe.deploy.clients.connect import (
+    as_set_for_stack,
+    check_not_of_stack,
+    connected_settings,
+    environment,
+    on_stack,
+    unused_operator_key,
+)
+from eunoe.deploy.clients.data_keys import operator_keys
 from eunoe.deploy.clients.models import check_endpoint_of_stack, own_endpoint
 from eunoe.deploy.doctor.findings import Findings, Level
 from eunoe.deploy.doctor.model import check_model, check_model_briefly
@@ -168,3 +177,38 @@ def test_the_generation_that_an_up_is_at_work_on_is_told(tmp_path: Path) -> None
         check_not_of_stack(mine, "v2", tmp_path)
         check_not_of_stack(mine.model_copy(update={"kafka": "own:9092"}), "v1", tmp_path)
     check_not_of_stack(mine, "v1", tmp_path)  # it was stopped
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        pytest.param({}, None, id="none is set"),
+        pytest.param({"EUNOE_KEYS__KEK": "A"}, "EUNOE_KEYS__KEK set without EUNOE_KEYS__STORE", id="a key"),
+        pytest.param({"EUNOE_KEYS__KEK_FILE": "kek"}, "EUNOE_KEYS__KEK_FILE set without", id="a file"),
+        pytest.param({"EUNOE_KEYS__KEK": "A", "EUNOE_KEYS__STORE": "keys.sqlite"}, None, id="with a store of its own"),
+        pytest.param({"EUNOE_KEYS__KEK": "A", "EUNOE_KEYS__STORE": ""}, None, id="without a store"),
+    ],
+)
+def test_an_operators_key_that_eunoe_up_does_not_use_is_told(
+    given: Mapping[str, str], told: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    note = unused_operator_key(read_settings())
+    assert note is None if told is None else told in (note or "")
+
+
+def test_an_operators_key_of_the_environment_opens_no_store_of_eunoe_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, given = base64.b64encode(b"a" * 32).decode(), base64.b64encode(b"b" * 32).decode()
+    (tmp_path / "kek").write_text(own)
+    monkeypatch.setenv("EUNOE_KEYS__KEK", given)
+    urls = URLS.model_copy(update={"keys": str(tmp_path / "store.sqlite"), "kek_file": str(tmp_path / "kek")})
+    settings = on_stack(read_settings(), urls)
+    assert operator_keys(settings).by_version == {1: b"a" * 32}
+    for name, value in environment(settings).items():
+        monkeypatch.setenv(name, value)
+    child = read_settings()
+    assert child.keys.store == settings.keys.store
+    assert operator_keys(child).by_version == {1: b"a" * 32}
