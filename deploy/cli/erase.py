@@ -102,21 +102,25 @@ def run(
     wait: Annotated[
         bool, typer.Option(help="Carry it out now and print the receipt; else only record it for `erase replay`.")
     ] = True,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
     as_json: Json = False,
 ) -> None:
     """Erase, derive the rest again, and print the receipt as JSON, while workers run.
 
-    An erasure that is interrupted is finished by `eunoe erase replay`. Recorded model answers are used again; changed
-    prompts are asked.
+    Nothing brings back what was erased: at a terminal, whole conversations go after a question only. An erasure that is
+    interrupted is finished by `eunoe erase replay`. Recorded model answers are used again; changed prompts are asked.
 
     Exit codes:
 
     - 0: erased
+    - 1: not confirmed; nothing was erased
     - 2: something of it is unknown or erased already, or a generation is being made; nothing was erased
     - 69: a server did not answer, or a conversation was written to all the time; what had begun is finished by
       `eunoe erase replay`
     """
     wanted = ErasureWords(conversation, utterance or (), session, tenant, all_conversations)
+    if (question := wanted.question) is not None and not yes and sys.stdin.isatty():
+        typer.confirm(question, abort=True, err=True)
     print_outcome(asyncio.run(_run(wanted, wait=wait, quiet=as_json)), as_json=as_json)
 
 
@@ -202,6 +206,15 @@ class ErasureWords:
         """The key of the one conversation."""
         assert self.conversation is not None
         return conversation_key(self.tenant, self.conversation)
+
+    @property
+    def question(self) -> str | None:
+        """The question before whole conversations go; `None` where only a part of one does."""
+        if self.conversation is None:
+            return f"Erase all conversations of tenant {self.tenant!r} for good?"
+        if self.utterances or self.session is not None:
+            return None
+        return f"Erase the whole conversation {self.conversation!r} of tenant {self.tenant!r} for good?"
 
     def check_part(self) -> None:
         """Raise `Refused` where the words name no part of the conversation."""

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import StringIO
 from typing import Any, cast
 
 import pytest
@@ -125,3 +126,39 @@ def test_a_tenant_is_erased_also_where_one_of_its_conversations_was_before(
     assert [one["request_id"] for one in json.loads(out)] == ["acme/a", "acme/f"]
     assert code_of(monkeypatch, [ERASED], ["erase", "erased", "--tenant", "acme"]) == Exit.USAGE
     assert b"already erased" in capfdbinary.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "answer", "asks", "code"),
+    [
+        (["erase", "a"], "n\n", True, Exit.FAILED),
+        (["erase", "a"], "y\n", True, Exit.OK),
+        (["erase", "--all-conversations"], "\n", True, Exit.FAILED),
+        (["erase", "a", "--yes"], "", False, Exit.OK),
+        (["erase", "a", "--utterance", "u1"], "", False, Exit.OK),
+        (["erase", "a", "--session", "1"], "", False, Exit.OK),
+    ],
+)
+def test_whole_conversations_go_after_a_question_at_a_terminal(
+    command: list[str],
+    answer: str,
+    asks: bool,
+    code: Exit,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    terminal = StringIO(answer)
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", terminal)
+    assert code_of(monkeypatch, ["acme/a"], [*command, "--tenant", "acme"]) == code
+    out, err = capsys.readouterr()
+    assert (not out.strip()) == (code != Exit.OK)
+    assert ("for good?" in err) == asks
+
+
+def test_a_script_is_not_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr(sys, "stdin", StringIO())
+    assert code_of(monkeypatch, ["acme/a"], ["erase", "a", "--tenant", "acme"]) == Exit.OK
+    out, err = capsys.readouterr()
+    assert json.loads(out)["request_id"] == "acme/a"
+    assert err == ""
