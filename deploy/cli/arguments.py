@@ -16,6 +16,7 @@ MAX_BYTES: Final = 32_768
 MAX_NUMBER: Final = 2**31 - 1
 _IDENTIFIERS: Final = frozenset({"conversation", "conversations", "tenant"})
 _NAMES: Final = frozenset({"speaker", "speak_as"})
+_WAITS: Final = frozenset({"timeout"})
 _GENERATIONS: Final = frozenset({"generation", "into", "old", "new"})
 _IDENTIFIER: Final = TypeAdapter[str](Identifier)
 _NAME: Final = TypeAdapter[str](Name)
@@ -60,7 +61,7 @@ def _check(name: str, value: Any) -> None:  # noqa: ANN401 - of any parameter
     if isinstance(value, bool):
         return
     if isinstance(value, int | float):
-        fault = _number_fault(value)
+        fault = "must be over 0 seconds" if value == 0 and name in _WAITS else _number_fault(value)
     elif isinstance(value, str) and name in _IDENTIFIERS | _NAMES:
         fault = _text_fault(_IDENTIFIER if name in _IDENTIFIERS else _NAME, value)
     elif isinstance(value, str) and name in _GENERATIONS and not _is_generation(value):

@@ -15,7 +15,7 @@ from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.data_keys import open_key_store
 from eunoe.deploy.clients.key_checks import destroy_again, report_key_store
 from eunoe.deploy.exits import Exit
-from eunoe.deploy.gateway.keys import ApiKey, KeyFile, KeyPlan, KeyScope, new_key
+from eunoe.deploy.gateway.keys import ANY_TENANT, OF_ALL_TENANTS, ApiKey, KeyFile, KeyPlan, KeyScope, new_key
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import read_settings
 from eunoe.schemas.errors import Refused
@@ -48,8 +48,9 @@ def create(
     as_json: Json = False,
 ) -> None:
     """Make a key and print it: it is kept as a hash, and shown this one time."""
-    now = datetime.now(UTC)
-    plan = KeyPlan(tenant, frozenset(scope or _USUAL), name, conversations, _expiry(expires, now))
+    now, scopes = datetime.now(UTC), frozenset(scope or _USUAL)
+    _check_reach(tenant, scopes)
+    plan = KeyPlan(tenant, scopes, name, conversations, _expiry(expires, now))
     secret, kept = new_key(plan, now)
     keys = _keys(file)
     keys.add(kept)
@@ -158,9 +159,25 @@ def _document(key: ApiKey) -> dict[str, object]:
     return key.model_dump(mode="json", exclude={"sha256"})
 
 
+def _check_reach(tenant: str, scopes: frozenset[KeyScope]) -> None:
+    """Raise `Refused` for a key of all tenants with a scope that every gateway would refuse it."""
+    if tenant == ANY_TENANT and (useless := scopes - OF_ALL_TENANTS):
+        raise Refused(
+            f"--tenant {ANY_TENANT} reaches dead letters and processes only:"
+            f" it cannot have {', '.join(sorted(useless))};"
+            f" give --scope {' or '.join(sorted(OF_ALL_TENANTS))}"
+        )
+
+
 def _expiry(text: str | None, now: datetime) -> datetime | None:
-    if text is None:
-        return None
+    """The time of `--expires`; raises `Refused` where it is none, or past: no gateway would take the key."""
+    found = None if text is None else _time(text, now)
+    if found is not None and found <= now:
+        raise Refused(f"--expires {text!r:.40}: is past; give days like 30d, or a time to come")
+    return found
+
+
+def _time(text: str, now: datetime) -> datetime:
     days = _DAYS.fullmatch(text)
     if days is not None:
         return now + timedelta(days=int(days[1]))

@@ -217,6 +217,7 @@ def _usage(fault: Exception) -> str:
     context = getattr(fault, "ctx", None)
     command = context.command_path if context is not None else "eunoe"
     said = fault.format_message() if hasattr(fault, "format_message") else str(fault)
+    said = said.replace(": Value error, ", ": ", 1)  # of the library that checks the values
     return f"{' '.join(said.split())} (see `{command} --help`)"
 
 

@@ -49,6 +49,10 @@ class KeyScope(StrEnum):
     """Request erasures."""
 
 
+OF_ALL_TENANTS: Final = frozenset({KeyScope.LETTERS_READ, KeyScope.LETTERS_WRITE, KeyScope.PROCESSES_READ})
+"""The scopes of requests that a key of `ANY_TENANT` may make."""
+
+
 class ApiKey(Value):
     """A key as it is kept; its secret is known to its holder alone."""
 

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from eunoe.deploy.gateway import bodies, erasures, operation_results, results
 from eunoe.deploy.gateway.calls import JSON_TYPE, NDJSON_TYPES, Handler
-from eunoe.deploy.gateway.keys import KeyScope
+from eunoe.deploy.gateway.keys import OF_ALL_TENANTS, KeyScope
 from eunoe.deploy.gateway.problems import FieldFault, Problem
 from eunoe.deploy.gateway.routes import asks, conversations, events, feeds, letters, memory, operation, replies
 from eunoe.deploy.gateway.routes import erasures as erasing
@@ -59,7 +59,7 @@ class Route:
     @property
     def of_tenant(self) -> bool:
         """Whether the credential must name one tenant; only dead letters and processes are seen across tenants."""
-        return self.scope not in (KeyScope.LETTERS_READ, KeyScope.LETTERS_WRITE, KeyScope.PROCESSES_READ)
+        return self.scope not in OF_ALL_TENANTS
 
 
 _C: Final = "/v1/conversations/{conversation}"

@@ -15,7 +15,7 @@ from jwt.algorithms import ECAlgorithm
 
 from eunoe.deploy.cli import keys as commands
 from eunoe.deploy.gateway.credentials import TokenChecker
-from eunoe.deploy.gateway.keys import Caller, KeyFile, KeyPlan, KeyScope, kept_key, new_key
+from eunoe.deploy.gateway.keys import ANY_TENANT, Caller, KeyFile, KeyPlan, KeyScope, kept_key, new_key
 from eunoe.deploy.gateway.limits import ProcessLimiter, Rate
 from eunoe.deploy.gateway.openapi import openapi_document
 from eunoe.deploy.gateway.problems import Problem
@@ -203,6 +203,17 @@ def test_a_script_gets_the_key_alone(tmp_path, capsys):
     assert printed.startswith("eu_")
     assert len(printed.split()) == 1
     assert "is not shown again" in " ".join(told.split())
+
+
+def test_a_key_of_all_tenants_has_the_scopes_that_it_can_use(tmp_path, capsys):
+    kept = tmp_path / "keys.json"
+    commands.create(tenant=ANY_TENANT, scope=[KeyScope.LETTERS_READ, KeyScope.PROCESSES_READ], file=kept)
+    key = KeyFile(kept).find(capsys.readouterr().out.strip(), datetime.now(UTC))
+    assert key is not None
+    assert key.scopes == {KeyScope.LETTERS_READ, KeyScope.PROCESSES_READ}
+    with pytest.raises(Refused, match="it cannot have operate;"):
+        commands.create(tenant=ANY_TENANT, scope=[KeyScope.LETTERS_READ, KeyScope.OPERATE], file=kept)
+    assert len(KeyFile(kept).all()) == 1
 
 
 # ---- the description
