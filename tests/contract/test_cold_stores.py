@@ -246,6 +246,34 @@ async def test_an_object_store_that_is_away_is_told(monkeypatch: pytest.MonkeyPa
     assert "hunter2" not in str(told.value)
 
 
+async def test_a_bucket_that_does_not_exist_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 12\r\nConnection: close\r\n\r\nNoSuchBucket")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    for name, value in {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ACCESS_KEY_ID": "someone",
+        "AWS_SECRET_ACCESS_KEY": "hunter2",
+        "AWS_REGION": "eu-central-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    store = cold_store("s3://bucket/folder")
+    mark = ColdMark(cast("RedisConnection", OneKey(None)), Keys(), store)
+    async with server:
+        assert await store.get("a/b") is None
+        await store.remove(["a/b"])
+        for asked in (store.put("a/b", b"x"), mark.ensure(), mark.adopt()):
+            with pytest.raises(Unavailable, match=r"s3://bucket/folder: .*see whether its bucket exists"):
+                await asked
+        with pytest.raises(Unavailable, match="s3://bucket/folder: "):
+            await store.names("a")
+
+
 @pytest.mark.parametrize("address", ["nonsense://x/y", "s3://"])
 def test_addresses_that_are_none_are_refused(address: str) -> None:
     with pytest.raises(Refused, match=r"EUNOE_COLD__STORE=.*is no object store"):

@@ -217,7 +217,7 @@ class ObjectColdStore:
     async def get(self, name: str) -> bytes | None:
         """The bytes of an object, if there is one."""
         try:
-            found = await self._asked(self.store.get_async(_check(name)))
+            found = await self._asked(self.store.get_async(_check(name)), missing=True)
         except FileNotFoundError:
             return None
         return bytes(await self._asked(found.bytes_async()))
@@ -231,19 +231,23 @@ class ObjectColdStore:
         """Delete objects."""
         for name in names:
             try:
-                await self._asked(self.store.delete_async(_check(name)))
+                await self._asked(self.store.delete_async(_check(name)), missing=True)
             except FileNotFoundError:
                 continue
 
-    async def _asked(self, request: Any) -> Any:  # noqa: ANN401 - each request has its own answer
+    async def _asked(self, request: Any, *, missing: bool = False) -> Any:  # noqa: ANN401 - each has its own answer
+        """The answer to a request; raises `Unavailable`, and ``FileNotFoundError`` for an object where ``missing``."""
         from obstore.exceptions import BaseError, NotFoundError  # noqa: PLC0415 - the library is an option
 
+        where = f"the cold store {self.where}"
         try:
             return await request
-        except NotFoundError as fault:
-            raise FileNotFoundError(str(fault)) from fault
+        except (FileNotFoundError, NotFoundError) as fault:
+            if missing:
+                raise FileNotFoundError(str(fault)) from fault
+            # a server says the same of a bucket that does not exist
+            raise Unavailable(f"{where}: {_reason(fault):.300}; see whether its bucket exists", where) from fault
         except BaseError as fault:
-            where = f"the cold store {self.where}"
             raise Unavailable(f"{where}: {_reason(fault):.300}", where) from fault
 
 
