@@ -13,13 +13,14 @@ from eunoe.workers.update.reads import read_holding, read_memory_stats
 async def profile_of(
     store: StateStore, key: str, *, at: datetime, person: str | None, budget_tokens: int
 ) -> PersonProfile:
-    """The profile of a person in a conversation; raises `Refused` for one of whom no memory holds."""
-    if person is not None:
+    """The profile of a person in a conversation; raises `Refused` for one of whom no memory holds, and none held."""
+    profile = await read_profile(store, key, at=at, person=person, budget_tokens=budget_tokens)
+    if person is not None and not profile.items:
         holding = await read_holding(store, key, await read_memory_stats(store, key))
-        if not holding.get(person):
+        if not holding.get(person) and not profile.left_out:
             speakers = ", ".join(sorted(name for name, number in holding.items() if number))
             raise Refused(f"no current memories of {person!r}; speakers: {speakers or 'none'}")
-    return await read_profile(store, key, at=at, person=person, budget_tokens=budget_tokens)
+    return profile
 
 
 def show_profile(profile: PersonProfile, as_json: bool) -> None:

@@ -87,6 +87,22 @@ def test_a_profile_of_a_time_has_nothing_that_was_said_later() -> None:
     assert (early.left_out, early.past) == (0, 0)
 
 
+def test_a_profile_of_a_time_has_what_ended_later() -> None:
+    home = memory("Ann lives in Cork.", 1).model_copy(
+        update={
+            "ending": Ending(
+                status=MemoryStatus.SUPERSEDED, by="m2", session=2, at=SAID + timedelta(days=70), because="moved"
+            )
+        }
+    )
+    moved = memory("Ann moved to Oslo.", 2, at=SAID + timedelta(days=70))
+    texts = [
+        [item.text for item in pack_profile([home, moved], session=2, at=SAID + timedelta(days=days)).items]
+        for days in (1, 69, 70, 71)
+    ]
+    assert texts == [["Ann lives in Cork."], ["Ann lives in Cork."], ["Ann moved to Oslo."], ["Ann moved to Oslo."]]
+
+
 def test_what_a_later_memory_may_contradict_is_marked() -> None:
     home, moved = memory("Ann lives in Cork.", 1), memory("Ann moved to Oslo.", 2, at=SAID + timedelta(days=70))
     doubted = home.model_copy(update={"suspected": (Suspicion(by="m2", session=2, because="another home"),)})

@@ -1,21 +1,24 @@
 """Packs what holds of a person into a profile, without a model."""
 
 from collections.abc import Iterable, Sequence, Set
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Final
 
-from eunoe.schemas.memory import Memory, MemoryKind
+from eunoe.schemas.memory import ChangeKind, Memory, MemoryKind
 from eunoe.schemas.ports import StateStore
 from eunoe.schemas.profile import HEADINGS, PROFILE_TOKENS, PersonProfile, ProfileItem, line_of
 from eunoe.workers.text.expiry import expiry_of
 from eunoe.workers.text.kinds import kind_of
 from eunoe.workers.text.tokens import count_tokens
+from eunoe.workers.update.memories import MemoryStats, Step
 from eunoe.workers.update.reads import (
+    MAX_SESSIONS_AT_ONCE,
     latest_current,
     read_holding,
     read_memories,
     read_memory_stats,
+    read_steps,
     updated_session,
 )
 
@@ -23,6 +26,8 @@ MAX_READ: Final = 400
 """Memories that are read for a profile, the latest: a few times as many as any budget holds."""
 _TURNS: Final = {MemoryKind.STATE: 4, MemoryKind.PREFERENCE: 2, MemoryKind.PLAN: 2, MemoryKind.EVENT: 2}
 """Items of a kind in each round of the packing, while it has any."""
+_ENDINGS: Final = {ChangeKind.SUPERSEDED, ChangeKind.RETIRED}
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 def profile_item(memory: Memory, later: Set[str] = frozenset()) -> ProfileItem:
@@ -54,13 +59,14 @@ def pack_profile(
     budget_tokens: int = PROFILE_TOKENS,
     unread: int = 0,
 ) -> PersonProfile:
-    """The profile of a person at a time, from the current memories of a conversation.
+    """The profile of a person at a time, from the memories of a conversation that held then.
 
-    What was said after ``at`` is not in it. In rounds each kind gives its latest items, states most, until the next
-    one does not fit. ``unread``: number of further memories that hold, counted as left out.
+    What was said after ``at`` is not in it, and ends nothing. In rounds each kind gives its latest items, states most,
+    until the next one does not fit. ``unread``: number of further memories that hold, counted as left out.
     """
     known, later = _by_time(memories, at)
-    items = [profile_item(one, later) for one in known if one.ending is None and person in (None, one.speaker)]
+    held = (one for one in known if one.ending is None or one.ending.at > at)
+    items = [profile_item(one, later) for one in held if person in (None, one.speaker)]
     holding = [item for item in items if item.expires_at is None or item.expires_at > at]
     chosen: list[ProfileItem] = []
     tokens, opened = 0, set[MemoryKind]()
@@ -105,16 +111,60 @@ def _in_rounds(items: Sequence[ProfileItem]) -> list[ProfileItem]:
 async def read_profile(
     store: StateStore, key: str, *, at: datetime, person: str | None = None, budget_tokens: int = PROFILE_TOKENS
 ) -> PersonProfile:
-    """The profile of a person in a conversation; reads its latest `MAX_READ` current memories. Raises `Unavailable`."""
+    """The profile of a person in a conversation; reads the latest `MAX_READ` memories that held at the event time.
+
+    Raises `Unavailable`. A time before the last session closed takes a look at the changes of all sessions.
+    """
     session = await updated_session(store, key)
-    holding = await read_holding(store, key, await read_memory_stats(store, key))
+    stats = await read_memory_stats(store, key)
+    memories, unread = await _current(store, key, session, stats, person)
+    if (stats.known_from is not None and at < stats.known_from) or any(one.at > at for one in memories):
+        held, later = await _held_at(store, key, session, at)
+        found, unread = await _of_person(store, key, held, person)
+        memories = [_without_suspicions(memory, later) for memory in found]
+    return pack_profile(memories, session=session, at=at, person=person, budget_tokens=budget_tokens, unread=unread)
+
+
+def _without_suspicions(memory: Memory, by: Set[str]) -> Memory:
+    kept = tuple(note for note in memory.suspected if note.by not in by)
+    return memory.model_copy(update={"suspected": kept})
+
+
+async def _current(
+    store: StateStore, key: str, session: int, stats: MemoryStats, person: str | None
+) -> tuple[list[Memory], int]:
+    """The latest memories that hold after all sessions, and the number of the others."""
+    holding = await read_holding(store, key, stats)
     latest = await latest_current(store, key, session, MAX_READ, holding, person)
-    memories = await read_memories(store, key, latest)
-    return pack_profile(
-        memories,
-        session=session,
-        at=at,
-        person=person,
-        budget_tokens=budget_tokens,
-        unread=(sum(holding.values()) if person is None else holding.get(person, 0)) - len(latest),
-    )
+    known = sum(holding.values()) if person is None else holding.get(person, 0)
+    return await read_memories(store, key, latest), known - len(latest)
+
+
+async def _held_at(store: StateStore, key: str, last: int, at: datetime) -> tuple[list[str], Set[str]]:
+    """The ids of the memories that held at an event time, the latest first, and of those of what was said later."""
+    held: list[str] = []
+    later: set[str] = set()
+    ended: dict[str, datetime] = {}
+    for first in range(last, 0, -MAX_SESSIONS_AT_ONCE):  # backwards: a memory ends in its own session or a later one
+        numbers = range(first, max(0, first - MAX_SESSIONS_AT_ONCE), -1)
+        rows = await read_steps(store, key, numbers)
+        steps = [step for number in numbers if number in rows for step in reversed(rows[number].steps)]
+        ended |= {step.memory_id: step.at for step in steps if step.kind in _ENDINGS}
+        added: list[Step] = [step for step in steps if step.kind is ChangeKind.ADDED]
+        later |= {step.memory_id for step in added if step.at > at}
+        held += [step.memory_id for step in added if step.at <= at < ended.get(step.memory_id, _NEVER)]
+    return held, later
+
+
+async def _of_person(store: StateStore, key: str, ids: Sequence[str], person: str | None) -> tuple[list[Memory], int]:
+    """The first `MAX_READ` of these memories that are of a person, or of anybody, and the number of the others."""
+    if person is None:
+        return await read_memories(store, key, ids[:MAX_READ]), len(ids[MAX_READ:])
+    found: list[Memory] = []
+    count = 0
+    for start in range(0, len(ids), MAX_READ):
+        some = await read_memories(store, key, ids[start : start + MAX_READ])
+        own = [one for one in some if one.speaker == person]
+        found += own[: MAX_READ - len(found)]
+        count += len(own)
+    return found, count - len(found)
