@@ -80,6 +80,12 @@ async def test_idle_conversations_go_and_come_back_as_they_were(pipeline: Pipeli
     assert built.code == 0, built.err
     assert await digests(own, "v2", *names) == await digests(own, "v1", *names)
 
+    async def all_of_the_new_generation_are_cold() -> bool:
+        return (await cold_status(own.settings.model_copy(update={"generation": "v2"}))).cold == len(names)
+
+    async with own.up(EUNOE_GENERATION="v2"):  # where nothing was said since it was built
+        await until(all_of_the_new_generation_are_cold)
+
 
 async def test_an_open_session_that_was_moved_by_hand_ends_by_itself(pipeline: Pipeline) -> None:
     own = with_cold_store(pipeline, 30)

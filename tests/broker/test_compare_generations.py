@@ -101,6 +101,8 @@ async def test_made_again_from_a_stage_on_while_the_live_one_goes_on(pipeline: P
             assert (made.json["conversations"], model.stats["chat"]) == (2, asked)
             equal = await pipeline.eunoe("diff", "v1", "v2", "--json")
             assert (equal.code, equal.json["equal_conversations"]) == (0, 2), equal.out
+            assert len(await pipeline.listed()) == 2
+            assert await pipeline.listed("v2") == await pipeline.listed()
             refused = await pipeline.eunoe(*words, "--into", "v3", "--set", "segment.threshold=1")
             assert refused.code == 2
             assert "--from-stage segment" in refused.err

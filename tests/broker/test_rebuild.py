@@ -84,6 +84,9 @@ async def test_rebuilt_with_nothing_changed_it_is_the_same_and_no_model_is_asked
             assert (result.json["calls"], result.json["state"]) == (0, "built")
             assert (result.json["conversations"], result.json["sessions"]) == (CROWD + 1, 5 + 2 * CROWD)
             assert await digest(pipeline, EUNOE_GENERATION="v2") == before
+            listed = await pipeline.listed()
+            assert len(listed) == CROWD + 1
+            assert await pipeline.listed("v2") == listed
             again = await pipeline.eunoe("rebuild", "--into", "v2", **asking)
             assert again.code == 2
             assert "eunoe drop v2" in again.err

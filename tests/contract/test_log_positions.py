@@ -6,6 +6,8 @@ from eunoe.schemas.decisions import Timer
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import ActiveConversation, ActivityList
 from eunoe.schemas.position_ports import DueTimer, LogPositions
+from eunoe.workers.stores.memory import MemoryLogPositions
+from eunoe.workers.stores.redis_log_positions import RedisLogPositions
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -55,6 +57,15 @@ async def test_partitions_do_not_see_each_other(log_positions: LogPositions) -> 
     assert await due_keys(log_positions, partition=0) == [conversation_key("t0", "{x}")]
     assert await due_keys(log_positions, partition=11) == [conversation_key("t11", "{x}")]
     assert await due_keys(log_positions, partition=2) == []
+
+
+async def test_the_time_by_which_a_conversation_is_listed(
+    log_positions: MemoryLogPositions | RedisLogPositions,
+) -> None:
+    exact = NOON + timedelta(microseconds=123_457)
+    await log_positions.schedule(0, "acme/c1", Timer(after_utterance_id=None, since=exact))
+    assert await log_positions.last_active("acme/c1") == exact
+    assert await log_positions.last_active("acme/c2") is None
 
 
 async def test_promotions_count_from_their_position_on(log_positions: LogPositions) -> None:

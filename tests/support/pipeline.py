@@ -17,11 +17,13 @@ from eunoe.deploy.demo.play import produce
 from eunoe.deploy.inspect.view import ConversationView, remembered_session, view_conversation
 from eunoe.deploy.settings import Settings
 from eunoe.deploy.settings.sections import KeySettings
+from eunoe.schemas.ports import ActiveConversation
 from eunoe.streams.admin import create_topics
 from eunoe.streams.reader import read_all
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
 from eunoe.workers.stores.generations import forget_generation
+from eunoe.workers.stores.redis_log_positions import RedisActivityList
 from tests.support import command, given
 from tests.support.command import Finished, until
 from tests.support.session import SessionServers, variables
@@ -101,6 +103,12 @@ class Pipeline:
             view = await view_conversation(store, f"default/{name}")
         assert view is not None
         return view
+
+    async def listed(self, generation: str = "v1") -> list[ActiveConversation]:
+        """The conversations that the gateway lists, each with the time at which it was last active."""
+        settings = self.settings.model_copy(update={"generation": generation})
+        async with open_redis(settings) as redis:
+            return await RedisActivityList(redis, store_keys(settings)).active("default", 100)
 
     async def remembered(self, sessions: int, name: str) -> ConversationView:
         """The same, once this many sessions are remembered."""

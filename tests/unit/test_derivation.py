@@ -88,6 +88,19 @@ async def test_points_and_timer_are_those_of_the_live_stores():
     assert derived.timer.after_utterance_id == "u90"
 
 
+async def test_the_end_of_the_last_session_is_kept_where_none_is_open():
+    pipeline = await live(StageSettings(), conversation()[:-1])
+    derived = await derive(pipeline, StageSettings())
+    assert derived.timer is not None
+    assert derived.timer.after_utterance_id is None
+    assert derived.timer.since == await pipeline.log_positions.last_active(KEY)
+
+
+async def test_a_conversation_of_which_nothing_is_left_has_no_timer():
+    pipeline = await live(StageSettings(), [ended(), utterance(1, conversation="other")])
+    assert (await derive(pipeline, StageSettings())).timer is None
+
+
 async def test_nobody_is_answered_again_and_the_stages_words_are_kept():
     pipeline = await live(StageSettings(), conversation())
     derived = await derive(pipeline, StageSettings())

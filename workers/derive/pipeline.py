@@ -7,13 +7,11 @@ import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Self
 
 from eunoe.schemas.decisions import Collection, Ledger, Point, Timer
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.ports import StoredConversation
-from eunoe.schemas.position_ports import LogPositions
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.position import LAST_EPOCH, Headers, copy_headers
@@ -22,6 +20,8 @@ from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.derive.erased import start_of, without_erased
 from eunoe.workers.derive.in_memory import InMemoryPipeline, select_stages
+from eunoe.workers.intake.head import Head
+from eunoe.workers.intake.state import HEAD
 from eunoe.workers.registry import MEMORY_STAGES, STAGES, StageSettings
 from eunoe.workers.runner.batches import MAX_BATCH
 from eunoe.workers.runner.decider import RunnerSettings
@@ -34,7 +34,6 @@ TABLES: Mapping[str, Sequence[str]] = {name: STAGES[name].tables.all for name in
 
 _MOVES_ON = re.compile(rb'"ask"\s*:\s*\{|"(?:session_ended|erase|utterance_erased)"')
 """Found in each record that closes a session or is a turn, and in few others."""
-_EVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,8 @@ class Derived:
     standing: StoredConversation
     points: tuple[Point, ...]
     timer: Timer | None
-    """The idle timer of its open session; `None` means that none is open."""
+    """The idle timer of its open session. It names no utterance where none is open: it tells then when the last one
+    closed, by which the conversation is listed and goes to the cold store. `None` where it has no session."""
     records: tuple[Record, ...]
     """The events of the stages, topic by topic, each in its order."""
     failed: int
@@ -60,11 +60,12 @@ class Derived:
     async def of(cls, pipeline: InMemoryPipeline, key: str) -> Self:
         """All that a pipeline holds of a conversation now."""
         log, index = pipeline.log, pipeline.index
+        standing = await pipeline.store.export(key, TABLES)
         return cls(
             key=key,
-            standing=await pipeline.store.export(key, TABLES),
+            standing=standing,
             points=tuple([point for collection in Collection for point in await index.points(collection, key)]),
-            timer=await _timer(pipeline.log_positions),
+            timer=pipeline.log_positions.timer(0, key) if _has_session(standing) else None,
             records=tuple(record for topic, spec in TOPICS.items() if spec.derived for record in log.records(topic)),
             failed=sum(is_failure(record.value) for record in log.records(Topic.ANSWERS)),
         )
@@ -156,6 +157,8 @@ def _without_time_limits(settings: StageSettings) -> StageSettings:
     return settings.with_changes(BlendSettings, wait_s=None, wait_unasked_s=None)
 
 
-async def _timer(log_positions: LogPositions) -> Timer | None:
-    due = await log_positions.due(0, _EVER, 1)
-    return due[0].timer if due else None
+def _has_session(standing: StoredConversation) -> bool:
+    """Whether anything is left of a conversation: what was erased whole is not listed."""
+    text = standing.tables.get((MEMORY_STAGES[0], HEAD), {}).get(HEAD)
+    head = Head() if text is None else Head.from_json(text)
+    return bool(head.closed or head.open)

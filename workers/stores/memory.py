@@ -228,6 +228,10 @@ class MemoryLogPositions:
         if last is None or last.number <= timer.number:
             self._timers[partition][key] = timer
 
+    def timer(self, partition: int, key: str) -> Timer | None:
+        """The timer of a conversation, which names no utterance where it was cancelled; `None` where none was set."""
+        return self._timers[partition].get(key)
+
     async def due(self, partition: int, since: datetime, limit: int) -> list[DueTimer]:
         """Timers of sessions that have been idle since ``since`` or longer, oldest first, equal ones by key."""
         quiet = (
@@ -236,6 +240,11 @@ class MemoryLogPositions:
             if timer.after_utterance_id is not None and timer.since <= since
         )
         return sorted(quiet, key=lambda due: (due.timer.since, due.key))[: max(0, limit)]
+
+    async def last_active(self, key: str) -> datetime | None:
+        """Log time by which a conversation is listed; `None` where it is not."""
+        tenant, conversation_id = split_key(key)
+        return self._active[tenant].get(conversation_id)
 
     async def active(
         self, tenant: str, limit: int, after: ActiveConversation | None = None

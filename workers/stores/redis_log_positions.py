@@ -49,6 +49,12 @@ class RedisLogPositions:
             for key, document in zip(found[::2], found[1::2], strict=True)
         ]
 
+    async def last_active(self, key: str) -> datetime | None:
+        """Log time by which a conversation is listed; `None` where it is not."""
+        tenant, conversation_id = split_key(key)
+        score = await self._redis.command("ZSCORE", self._keys.conversations(tenant), conversation_id)
+        return None if score is None else _EPOCH + timedelta(microseconds=int(float(score)))
+
     async def was_announced(self, partition: int, position: int, generation: str, nonce: str | None) -> bool:
         """Whether the promotion at ``position`` was announced with this nonce, which no other place has used."""
         if nonce is None:

@@ -126,7 +126,13 @@ async def _copy(
         timers: dict[str, Timer] = {}
         for partition in range(partitions):
             timers |= {due.key: due.timer for due in await log_positions.due(partition, _EVER, _ALL_TIMERS)}
-    return read, timers
+        return read, await _closed(log_positions, wanted) | timers
+
+
+async def _closed(log_positions: RedisLogPositions, keys: Sequence[str]) -> dict[str, Timer]:
+    """A timer without an utterance for each listed conversation: by it the copy is listed, and moved when idle."""
+    found = {key: await log_positions.last_active(key) for key in keys}
+    return {key: Timer(after_utterance_id=None, since=at) for key, at in found.items() if at is not None}
 
 
 async def _handled(
