@@ -249,7 +249,7 @@ contracts: install  ## write what is derived: JSON Schemas, AsyncAPI, tables of 
 
 .PHONY: docs
 docs: install  ## build the documentation site into reports/site; a link that leads nowhere is an error
-	$(BIN)/properdocs build --strict --quiet --config-file deploy/properdocs.yml $(ARGS)
+	$(BIN)/properdocs build --strict --config-file deploy/properdocs.yml $(ARGS)
 
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 .PHONY: lock
