@@ -189,7 +189,8 @@ def test_every_setting_that_it_names_is_there(document: Path):
 @each_document
 def test_every_extra_that_it_names_is_there(document: Path):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    for named in re.findall(r"pip install '[^']*\[([\w,]+)\]'", document.read_text()):
+    for of, named in re.findall(r"pip install '([^'\[]*)\[([\w,]+)\]'", document.read_text()):
+        assert of == "eunoe", "`.` would put a copy in the place of the linked checkout"
         assert set(named.split(",")) <= set(project["optional-dependencies"]), named
 
 
