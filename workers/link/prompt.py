@@ -10,14 +10,14 @@ from eunoe.workers.link.judge import RelationPair
 from eunoe.workers.models.answer_forms import RelationRow, RelationsForm, answer_like
 from eunoe.workers.models.asking import delimited, write_day
 from eunoe.workers.models.items import MAX_PAIRS, ItemQuestion, split_batches
+from eunoe.workers.models.prompt_lines import fold, prompt_tokens
 from eunoe.workers.text.passages import excerpt
 from eunoe.workers.text.printed_names import printed_name
-from eunoe.workers.text.tokens import count_tokens
 
 NAME = "link/3"
 
 _TOKENS_PER_PAIR = 80
-_BYTES_PER_TOKEN = _CHARS_PER_TOKEN = 4
+_CHARS_PER_TOKEN = 4
 _MAX_TEXT_CHARS = 500
 _CLIPPED_CHARS = 150
 
@@ -87,21 +87,15 @@ def show(memory: Memory, label: str, max_evidence_chars: int) -> str:
 
     Of a long utterance it shows the passages that share most with the memory.
     """
-    rows = [f"{label} ({write_day(memory.at)}): {_fold(memory.text, _MAX_TEXT_CHARS)}"]
+    rows = [f"{label} ({write_day(memory.at)}): {fold(memory.text, _MAX_TEXT_CHARS)}"]
     left = max_evidence_chars
     for line in memory.evidence:
         if left <= 0:
             break
-        said = _fold(excerpt(line.text, memory.text, left // _CHARS_PER_TOKEN), left)
+        said = fold(excerpt(line.text, memory.text, left // _CHARS_PER_TOKEN), left)
         rows.append(f"        {printed_name(line.speaker)} said on {write_day(line.at)}: {said}")
         left -= len(said)
     return "\n".join(rows)
-
-
-def _fold(text: str, max_chars: int) -> str:
-    """Fold white space, so that no text can look like a row, and cut the text to ``max_chars``."""
-    folded = " ".join(text.split())
-    return folded if len(folded) <= max_chars else folded[: max_chars - 1] + "…"
 
 
 def batches(pairs: Sequence[RelationPair], budget_tokens: int, max_evidence_chars: int) -> list[list[RelationPair]]:
@@ -111,7 +105,7 @@ def batches(pairs: Sequence[RelationPair], budget_tokens: int, max_evidence_char
     """
 
     def cost(part: Sequence[RelationPair]) -> int:
-        return _cost("\n".join(relations_rows(part, max_evidence_chars)))
+        return prompt_tokens("\n".join(relations_rows(part, max_evidence_chars)))
 
     return split_batches(_by_newer(pairs), cost, budget_tokens, MAX_PAIRS)
 
@@ -131,14 +125,10 @@ def _by_newer(pairs: Sequence[RelationPair]) -> list[list[RelationPair]]:
     return groups
 
 
-def _cost(text: str) -> int:
-    return max(count_tokens(text), len(text.encode()) // _BYTES_PER_TOKEN)
-
-
 def _clipped(pair: RelationPair) -> RelationPair:
     return replace(pair, older=_short(pair.older), newer=_short(pair.newer))
 
 
 def _short(memory: Memory) -> Memory:
     """The memory with a short text and without utterances."""
-    return memory.model_copy(update={"text": _fold(memory.text, _CLIPPED_CHARS), "evidence": ()})
+    return memory.model_copy(update={"text": fold(memory.text, _CLIPPED_CHARS), "evidence": ()})

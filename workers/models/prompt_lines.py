@@ -1,4 +1,4 @@
-"""Lines of a dialogue in prompts: shortened, replies from memory marked, tokens estimated."""
+"""Texts and lines of a dialogue in prompts: shortened, replies from memory marked, tokens estimated."""
 
 from collections.abc import Sequence
 
@@ -34,6 +34,17 @@ def shorten(line: Line, max_chars: int) -> Line:
 
 
 def line_cost(line: Line, max_chars: int) -> int:
-    """The estimated tokens of a line in a prompt; scripts without spaces are counted by bytes."""
+    """The estimated tokens of a line in a prompt, with its number."""
     shown = f"{line.speaker} {shorten(line, max_chars).text}"
-    return 10 + max(count_tokens(shown), len(shown.encode()) // _BYTES_PER_TOKEN)
+    return 10 + prompt_tokens(shown)
+
+
+def prompt_tokens(text: str) -> int:
+    """The estimated tokens of a text in a prompt; scripts without spaces are counted by bytes."""
+    return max(count_tokens(text), len(text.encode()) // _BYTES_PER_TOKEN)
+
+
+def fold(text: str, max_chars: int) -> str:
+    """The text with white space folded, so that no text can look like a row, and cut to ``max_chars``."""
+    folded = " ".join(text.split())
+    return folded if len(folded) <= max_chars else folded[: max_chars - 1] + "…"

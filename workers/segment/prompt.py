@@ -7,16 +7,15 @@ from eunoe.schemas.events import Line, Span
 from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.answer_forms import StartsForm, answer_like
 from eunoe.workers.models.asking import delimited
+from eunoe.workers.models.prompt_lines import prompt_tokens
 from eunoe.workers.segment.settings import Unit
 from eunoe.workers.text.printed_names import printed_name
-from eunoe.workers.text.tokens import count_tokens
 
 NAME = "segment/2"
 
 _MAX_ANSWER_TOKENS = 4096
 _TOKENS_PER_ROW = 8
 """Tokens of the answer for each row: a segment has two or three rows at least, and 20 tokens."""
-_BYTES_PER_TOKEN = 4
 
 _SYSTEM = """\
 You divide a dialogue into topic segments. Rows are numbered; each row is {unit}.
@@ -78,8 +77,8 @@ def rows_of(lines: Sequence[Line], units: Sequence[Span], max_chars: int) -> tup
 
 
 def row_cost(row: str) -> int:
-    """Approximate tokens of a row in a prompt, with its number; scripts without spaces are counted by bytes."""
-    return 3 + max(count_tokens(row), len(row.encode()) // _BYTES_PER_TOKEN)
+    """Approximate tokens of a row in a prompt, with its number."""
+    return 3 + prompt_tokens(row)
 
 
 def _said(line: Line) -> str:

@@ -7,6 +7,7 @@ from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.answer_forms import SummariesForm, SummaryRow, answer_like
 from eunoe.workers.models.asking import delimited
 from eunoe.workers.models.items import MAX_NODES, ItemQuestion
+from eunoe.workers.models.prompt_lines import prompt_tokens
 from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.tree.aggregates import AggregateTask
 
@@ -17,7 +18,6 @@ MANY = 8
 WORDS_PER_ENTRY = 15
 """Words of a summary for each entry below a node that still keeps each fact."""
 
-_BYTES_PER_TOKEN = 4
 _CLIPPED_CHARS = 300
 _FORM_TOKENS = 24
 """Tokens around each aggregate in the answer: its number, field names, quotation marks."""
@@ -125,8 +125,8 @@ def _folded(text: str) -> str:
 
 
 def text_cost(text: str) -> int:
-    """Approximate tokens of a text in a prompt; scripts without spaces are counted by bytes."""
-    return 8 + max(count_tokens(text), len(text.encode()) // _BYTES_PER_TOKEN)
+    """Approximate tokens of a text in a prompt, with its mark."""
+    return 8 + prompt_tokens(text)
 
 
 def answer_cost(task: AggregateTask, limit: int) -> int:

@@ -8,15 +8,14 @@ from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.answer_forms import OperationRow, OperationsForm, answer_like
 from eunoe.workers.models.asking import delimited, write_day
 from eunoe.workers.models.items import MAX_PAIRS, ItemQuestion, split_batches
+from eunoe.workers.models.prompt_lines import fold, prompt_tokens
 from eunoe.workers.text.printed_names import printed_name
-from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.update.operator import Operation, OperationPair
 
 NAME = "update/2"
 MAX_FUSED_CHARS = 400
 
 _TOKENS_PER_PAIR = 70
-_BYTES_PER_TOKEN = 4
 _MAX_TEXT_CHARS = 500
 _CLIPPED_CHARS = 150
 BATCH_TOKENS = 5000
@@ -86,16 +85,11 @@ def show(pair: OperationPair, number: int, max_text_chars: int = _MAX_TEXT_CHARS
     """The rows of a pair; white space is folded, so that no text can look like a row."""
     return "\n".join(
         (
-            f"[{number}] about {_fold(printed_name(pair.old.speaker), max_text_chars)}",
-            f"    m ({write_day(pair.old.at)}): {_fold(pair.old.text, max_text_chars)}",
-            f"    s ({write_day(pair.new.at)}): {_fold(pair.new.text, max_text_chars)}",
+            f"[{number}] about {fold(printed_name(pair.old.speaker), max_text_chars)}",
+            f"    m ({write_day(pair.old.at)}): {fold(pair.old.text, max_text_chars)}",
+            f"    s ({write_day(pair.new.at)}): {fold(pair.new.text, max_text_chars)}",
         )
     )
-
-
-def _fold(text: str, max_chars: int) -> str:
-    folded = " ".join(text.split())
-    return folded if len(folded) <= max_chars else folded[: max_chars - 1] + "…"
 
 
 def fault_of(row: OperationRow) -> str | None:
@@ -117,17 +111,12 @@ def batches(pairs: Sequence[OperationPair]) -> list[list[OperationPair]]:
 
 def pair_cost(pair: OperationPair) -> int:
     """Tokens of a pair in the prompt."""
-    return _cost(show(pair, 0))
+    return prompt_tokens(show(pair, 0))
 
 
 def cost_of(memory: Memory) -> int:
     """Tokens of a memory in a prompt."""
-    return _cost(f"m000 ({memory.at:%Y-%m-%d}, of {memory.speaker}): {_fold(memory.text, _MAX_TEXT_CHARS)}")
-
-
-def _cost(row: str) -> int:
-    """Tokens of a row; scripts without spaces are counted by bytes."""
-    return max(count_tokens(row), len(row.encode()) // _BYTES_PER_TOKEN)
+    return prompt_tokens(f"m000 ({memory.at:%Y-%m-%d}, of {memory.speaker}): {fold(memory.text, _MAX_TEXT_CHARS)}")
 
 
 def _clipped(pair: OperationPair) -> OperationPair:
@@ -135,4 +124,4 @@ def _clipped(pair: OperationPair) -> OperationPair:
 
 
 def _short(memory: Memory) -> Memory:
-    return memory.model_copy(update={"text": _fold(memory.text, _CLIPPED_CHARS)})
+    return memory.model_copy(update={"text": fold(memory.text, _CLIPPED_CHARS)})
