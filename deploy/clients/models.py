@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from pathlib import Path
 
 from eunoe.deploy.clients.connect import DATA
 from eunoe.deploy.local.notice import find_stack
@@ -39,22 +38,22 @@ def own_endpoint(settings: Settings, environment: Environment) -> str | None:
     return without_login(url) if url and _asks(settings, environment) else None
 
 
-def endpoint_of_stack(settings: Settings, environment: Environment, data: Path = DATA) -> str | None:
+def endpoint_of_stack(settings: Settings, environment: Environment) -> str | None:
     """The endpoint that the `eunoe up` of these servers asks, where this environment would ask elsewhere or nobody.
 
     `None` where all is as it should be: an endpoint is named here, or ``EUNOE_LANGUAGE=offline`` says that none is
-    wanted. ``data``: the directory of `eunoe up`.
+    wanted.
     """
     wanted = settings.language is not Language.OFFLINE or _asks(settings, environment)
     if environment.get("OPENAI_BASE_URL") or not wanted:
         return None
-    found = find_stack(data)
+    found = find_stack(DATA)
     return found.model_endpoint if found is not None and found.kafka == settings.kafka else None
 
 
-def check_endpoint_of_stack(settings: Settings, environment: Environment, data: Path = DATA) -> None:
+def check_endpoint_of_stack(settings: Settings, environment: Environment) -> None:
     """Raise `Refused` where memory would be derived by other models than the workers of a running `eunoe up` ask."""
-    if url := endpoint_of_stack(settings, environment, data):
+    if url := endpoint_of_stack(settings, environment):
         raise Refused(
             f"`eunoe up` asks models at {url}, and OPENAI_BASE_URL is not set here: set it, and OPENAI_API_KEY where it"
             " needs one, or EUNOE_LANGUAGE=offline to decide by the offline rules"

@@ -57,16 +57,14 @@ def offline_share(counts: Counts) -> float:
     return sum(found.get(ItemOutcome.OFFLINE, 0) for found in counts.values()) / total if total else 0.0
 
 
-def model_label(language: LanguageModel | None, counts: Counts | None = None) -> str:
+def model_label(language: LanguageModel | None) -> str:
     """``offline``, or ``with model X``; over `TOLERATED` it names the share of decisions that were made offline."""
-    return OFFLINE if language is None else f"with model {model_name(language, counts)}"
+    return OFFLINE if language is None else f"with model {model_name(language)}"
 
 
-def model_name(language: LanguageModel | None, counts: Counts | None = None) -> str:
+def model_name(language: LanguageModel | None) -> str:
     """The name of the model, or `OFFLINE`; over `TOLERATED` with the share of decisions that were made offline."""
-    if language is None:
-        return OFFLINE
-    return with_share(language.name, counts_of(language) if counts is None else counts)
+    return OFFLINE if language is None else with_share(language.name, counts_of(language))
 
 
 def with_share(name: str, counts: Counts) -> str:

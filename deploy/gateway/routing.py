@@ -200,13 +200,13 @@ class Found:
     path: Mapping[str, str]
 
 
-def find_route(method: str, raw_path: bytes, routes: Sequence[Route] = ROUTES) -> Found:
+def find_route(method: str, raw_path: bytes) -> Found:
     """The route of a request, by the path as it was sent: each part is unquoted once, so that ids may hold slashes.
 
     Raises `Problem`: 404 for an unknown path, 405 for another method, 422 for a part that is no id.
     """
     parts = tuple(raw_path.split(b"?")[0].strip(b"/").split(b"/"))
-    there = [route for route in routes if _fits(route, parts)]
+    there = [route for route in ROUTES if _fits(route, parts)]
     if not there:
         raise Problem(404, "there is no such address; /v1/openapi.json lists all")
     for route in there:

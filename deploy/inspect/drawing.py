@@ -1,7 +1,7 @@
 """Draws the memory as trees in the terminal and as graphs for Graphviz."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 
@@ -18,7 +18,6 @@ from eunoe.workers.tree.outline import label, walk
 from eunoe.workers.update.reads import HistoryEntry
 
 LABEL_CHARS = 32
-Label = Callable[[Memory], str]
 
 
 def memory_line(memory: Memory) -> str:
@@ -53,7 +52,7 @@ def timelines_tree(title: str, memories: Sequence[Memory], edges: Sequence[Edge]
     shown: set[str] = set()
     for memory in memories:
         if memory.memory_id in newer and memory.memory_id not in led_to:
-            _grow(root, memory, "", known, newer, shown)
+            _grow(root, memory, known, newer, shown)
     alone = [memory for memory in memories if memory.memory_id not in newer and memory.memory_id not in led_to]
     if alone:
         rest = root.add(f"[dim]memories without links: {len(alone)}[/]")
@@ -65,13 +64,12 @@ def timelines_tree(title: str, memories: Sequence[Memory], edges: Sequence[Edge]
 def _grow(
     branch: Tree,
     memory: Memory,
-    relation: str,
     known: Mapping[str, Memory],
     newer: Mapping[str, Sequence[Edge]],
     shown: set[str],
 ) -> None:
     """Add a memory and all later ones; iterative, since a timeline may be longer than Python's recursion limit."""
-    stack = [(branch, memory, relation)]
+    stack = [(branch, memory, "")]
     while stack:
         at, current, how = stack.pop()
         label = f"[cyan]{how}[/] {memory_line(current)}" if how else memory_line(current)

@@ -28,8 +28,8 @@ def _quantiles(metric: str, by: str, legend: str, *shares: float, only: str = ""
     return [(f"histogram_quantile({share}, {rate})", f"{legend} p{share * 100:g}") for share in shares]
 
 
-def _rate(metric: str, by: str, only: str = "") -> str:
-    return f"sum by ({by}) (rate({metric}{only}[$__rate_interval]))"
+def _rate(metric: str, by: str) -> str:
+    return f"sum by ({by}) (rate({metric}[$__rate_interval]))"
 
 
 ROWS: Final[Sequence[tuple[str, Sequence[Panel]]]] = (

@@ -24,7 +24,7 @@ from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.text.terms import query_vector, terms
-from eunoe.workers.update.gathering import arrange, complete
+from eunoe.workers.update.gathering import arrange, missing
 from eunoe.workers.update.memories import STATS, MemoryStats
 from eunoe.workers.update.offline import OfflineOperator
 from eunoe.workers.update.reads import (
@@ -163,8 +163,8 @@ async def test_nothing_of_a_session_is_parked_and_one_summary_completes_it():
     stores = Stores()
     stage = UpdateStage(stores.state, stores.index, HashEmbedder(), OfflineOperator(), UpdateSettings())
     assert isinstance(await stage.decide(Work(KEY, (), 1, START)), Park)
-    assert not complete(())
-    assert complete([skipped(1)])
+    assert missing(())
+    assert not missing([skipped(1)])
     assert arrange([skipped(1)]).formed is None
     assert arrange([skipped(1), formed(1)]).formed == formed(1)
 

@@ -185,7 +185,7 @@ def _stems_of(word: str, names: tuple[str, ...]) -> frozenset[str]:
     return _cached_stems(word, names) if is_short else _read_stems(word, names)
 
 
-@cached_by_word("words", 500, 8_192)
+@cached_by_word(500, 8_192)
 def _cached_stems(word: str, names: tuple[str, ...]) -> frozenset[str]:
     return _read_stems(word, names)
 

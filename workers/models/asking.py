@@ -218,11 +218,11 @@ def time_limit(model: LanguageModel, *, urgent: bool) -> float | None:
     return plain.limit_s(urgent=urgent) if isinstance(plain, LimitedModel) else None
 
 
-def count_items(model: LanguageModel, prompt: str, outcome: ItemOutcome, items: int = 1) -> None:
-    """Count items that a question of this name has decided."""
+def count_items(model: LanguageModel, prompt: str, outcome: ItemOutcome) -> None:
+    """Count an item that a question of this name has decided."""
     counts = getattr(model, "items", None)
     if isinstance(counts, ItemCounts):
-        counts.add(stage_of(prompt), outcome, items)
+        counts.add(stage_of(prompt), outcome)
 
 
 async def side_by_side(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

@@ -59,7 +59,7 @@ def _traits(text: str) -> _Traits:
     return _cached_traits(text) if len(text) <= _MAX_CACHED_CHARS else _read_traits(text)
 
 
-@cached_by_word("words", 350, 8_192)
+@cached_by_word(350, 8_192)
 def _cached_traits(text: str) -> _Traits:
     return _read_traits(text)
 

@@ -52,9 +52,9 @@ class RankedLines:
         """The lines that still hold."""
         return RankedLines(self.rows, self.scores, [index for index in self.order if self.rows[index].is_current])
 
-    def near_best(self, distance: float) -> list[int]:
-        """The indices of the lines whose score is at most so far from the best one, the best first."""
-        return [index for index in self.order if self.scores[index] >= self.scores[self.best] - distance]
+    def near_best(self) -> list[int]:
+        """The indices of the lines whose score is at most `ALIKE` from the best one, the best first."""
+        return [index for index in self.order if self.scores[index] >= self.scores[self.best] - ALIKE]
 
     def by_time(self, indices: Iterable[int]) -> list[int]:
         """The indices in the order in which their lines were said."""
@@ -96,13 +96,13 @@ def _best_of_days(lines: RankedLines) -> list[int]:
 
 def _latest(lines: RankedLines) -> list[int]:
     """The latest of the best lines, with what its speaker said last of somebody or something that it names."""
-    latest = lines.by_time(lines.near_best(ALIKE))[-1]
+    latest = lines.by_time(lines.near_best())[-1]
     return [latest, *_last_mention(lines, latest)]
 
 
 def _from_the_oldest(lines: RankedLines) -> list[int]:
     """The oldest of the best lines (of those that hold no more, if any), the best one and the latest."""
-    alike = lines.by_time(lines.near_best(ALIKE))
+    alike = lines.by_time(lines.near_best())
     gone = [index for index in alike if not lines.rows[index].is_current]
     return _distinct([(gone or alike)[0], lines.best, alike[-1]])
 

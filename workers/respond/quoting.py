@@ -110,9 +110,9 @@ class QuoteWeights:
     """It is the last to tell the state asked for: of homes and jobs one has one at a time."""
 
 
-def score_quotes(quotable: Quotable, weights: QuoteWeights | None = None) -> Floats:
+def score_quotes(quotable: Quotable) -> Floats:
     """The score of each row as an answer, shape (n,); comparable within one question only."""
-    weights = weights or QuoteWeights()
+    weights = QuoteWeights()
     rows, hints, shares = quotable.rows, quotable.hints, quotable.shares
     asks = flags("?" in text[-3:] for text in quotable.texts)
     scores = weights.words * shares + weights.sense * quotable.cosines

@@ -68,12 +68,12 @@ def cached_by_length(
     return decorate
 
 
-def cached_by_word(name: str, entry_bytes: int, entries: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def cached_by_word(entry_bytes: int, entries: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Cache the results of a function of short words: the last ``entries`` of them, of at most ``entry_bytes`` each.
 
-    ``name`` is that of the kind by which `cache_sizes` counts it.
+    `cache_sizes` counts it among ``words``.
     """
-    return lambda function: _tier(name, entry_bytes, entries, function)
+    return lambda function: _tier("words", entry_bytes, entries, function)
 
 
 def _tier(name: str, entry_bytes: int, entries: int, function: Callable[P, T]) -> Callable[P, T]:

@@ -104,7 +104,7 @@ def _terms_of(word: str) -> tuple[str, ...]:
     return _cached_terms(word) if is_usual else _terms_of_word(word)
 
 
-@cached_by_word("words", 300, 12_288)
+@cached_by_word(300, 12_288)
 def _cached_terms(word: str) -> tuple[str, ...]:
     return _terms_of_word(word)
 
@@ -152,7 +152,7 @@ def term_index(term: str) -> int:
     return zlib.crc32(term.encode())
 
 
-def document_vector(found: Iterable[str], average_length: float, k1: float = K1, b: float = B) -> SparseVector:
+def document_vector(found: Iterable[str], average_length: float) -> SparseVector:
     """The term weights of a document: BM25's saturated frequencies against a fixed average length (in terms).
 
     The dot product with a `query_vector` is the document's BM25 score. Raises ``ValueError`` unless the average
@@ -161,8 +161,8 @@ def document_vector(found: Iterable[str], average_length: float, k1: float = K1,
     if average_length <= 0:
         raise ValueError(f"average_length must be positive, got {average_length}")
     counts = Counter(found)
-    norm = k1 * (1 - b + b * counts.total() / average_length)
-    return _vector((term, n * (k1 + 1) / (n + norm)) for term, n in counts.items())
+    norm = K1 * (1 - B + B * counts.total() / average_length)
+    return _vector((term, n * (K1 + 1) / (n + norm)) for term, n in counts.items())
 
 
 def query_vector(

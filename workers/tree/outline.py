@@ -7,9 +7,9 @@ from eunoe.workers.tree.nodes import ROOT, TreeNode
 MAX_CHARS = 90
 
 
-def walk(nodes: Mapping[str, TreeNode], node_id: str = ROOT) -> Iterator[TreeNode]:
-    """Yield every node from ``node_id`` down, parents before children, children in order of arrival."""
-    open_ = [node_id]
+def walk(nodes: Mapping[str, TreeNode]) -> Iterator[TreeNode]:
+    """Yield every node from the root down, parents before children, children in order of arrival."""
+    open_ = [ROOT]
     while open_:
         node = nodes.get(open_.pop())
         if node is not None:

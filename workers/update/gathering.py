@@ -43,11 +43,6 @@ def lacking_turns(events: Sequence[Gathered]) -> list[int]:
     return [] if last is None else [turn for turn in last.turns if turn not in came]
 
 
-def complete(events: Sequence[Gathered]) -> bool:
-    """Whether nothing of the session is missing."""
-    return not missing(events)
-
-
 def arrange(events: Sequence[Gathered], carried: Sequence[InsightsProposed] = ()) -> SessionInput:
     """The parts of a complete session; a summary takes precedence over `SessionSkipped`.
 

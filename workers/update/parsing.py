@@ -210,7 +210,7 @@ def _word(text: str, stem: str, negated: bool) -> SentenceWord:
 
 
 # most words of a sentence stand in many others: one object for all of them is half of a parsed sentence
-@cached_by_word("words", 500, 8_192)
+@cached_by_word(500, 8_192)
 def _shared_word(text: str, stem: str, negated: bool) -> SentenceWord:
     return SentenceWord(text, stem, negated)
 
@@ -240,7 +240,7 @@ def _stem(token: str, names: Collection[str], spelled: str) -> str:
     return _content_stem(token, names)
 
 
-@cached_by_word("words", 200, 8_192)
+@cached_by_word(200, 8_192)
 def _shared_stem(token: str) -> str:
     return _content_stem(token, ())
 
