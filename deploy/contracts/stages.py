@@ -15,6 +15,7 @@ ABSENT_BLOCK = "absent"
 GATEWAY_SERVICE = """\
   gateway:
     <<: *stage
+    environment: *environment
     command: [gateway]
     ports:
       - 127.0.0.1:8700:8700

@@ -105,6 +105,15 @@ def test_compose_points_every_stage_to_its_servers_by_settings_that_exist(compos
         assert environment["EUNOE_QDRANT_URL"] == "http://qdrant:6333"
 
 
+def test_only_the_workers_of_compose_are_held_to_a_generation(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    for name in ("topics", *STAGES):
+        assert services[name]["environment"]["EUNOE_GENERATION"] == "${EUNOE_GENERATION:-v1}", name
+    for name in ("gateway", "eraser"):
+        assert "EUNOE_GENERATION" not in services[name]["environment"], "it would not follow a promotion"
+        assert services[name]["environment"].items() <= services["intake"]["environment"].items(), name
+
+
 def test_the_stages_of_compose_start_when_the_topics_are_there(compose: dict[str, Any]) -> None:
     assert compose["services"]["topics"]["command"] == ["topics", "create"]
     assert compose["services"]["topics"]["depends_on"]["kafka"]["condition"] == "service_healthy"
