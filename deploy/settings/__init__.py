@@ -159,7 +159,9 @@ class Settings(StageSettings, BaseSettings):
         default=0.0, ge=0, description="Dollars per million tokens of answers"
     )
     answer_days: Annotated[float | None, Tier.TUNE] = Field(
-        default=None, description="Days that recorded answers are kept; unset: for ever"
+        default=None,
+        description="Days that Redis keeps a recorded answer; unset: for ever. Topic `answers` keeps the last of each"
+        " question all the same",
     )
 
     # the process

@@ -49,9 +49,7 @@ def not_covered(
         why="filed by the hash of their prompt, under no conversation"
         if settings.names.door_ms is None
         else "those from before there was a key store are plain, and filed under no conversation",
-        until="for ever"
-        if settings.answer_days is None
-        else f"{counted(settings.answer_days, 'day')} after each was given",
+        until=_answers_until(settings),
     )
     outside = NotCovered(
         place="outside: backups, clients, the model's provider, logs and traces of other systems",
@@ -72,6 +70,14 @@ def not_covered(
     )
     own = [*([journal] if embedded else []), *([cold] if settings.cold.store and not is_sealed else [])]
     return (log, *own, replies, letters, answers, processes, *files, outside)
+
+
+def _answers_until(settings: Settings) -> str:
+    """The end of recorded answers: their topic keeps the last of each question, whatever leaves Redis."""
+    topic = "the next start of `eunoe up`" if settings.broker.embedded else "topic `answers` is deleted"
+    if settings.answer_days is None:
+        return f"{topic}, and those in Redis by hand: EUNOE_ANSWER_DAYS is not set"
+    return f"{topic}, and those in Redis {counted(settings.answer_days, 'day')} after they were put there"
 
 
 def _log(settings: Settings, door_ms: int | None) -> NotCovered:
