@@ -160,6 +160,8 @@ class Settings(StageSettings, BaseSettings):
     )
     answer_days: Annotated[float | None, Tier.TUNE] = Field(
         default=None,
+        ge=0.01,
+        le=36_500,
         description="Days that Redis keeps a recorded answer; unset: for ever. Topic `answers` keeps the last of each"
         " question all the same",
     )

@@ -1,4 +1,4 @@
-"""Misspelt settings are refused, and other variables with the prefix are left alone."""
+"""Misspelt settings and values out of bounds are refused; other variables with the prefix are left alone."""
 
 import pytest
 
@@ -47,3 +47,10 @@ def test_every_setting_is_known() -> None:
 )
 def test_variables_of_others_are_left_alone(name: str) -> None:
     assert misspelt([name], Settings) == {}
+
+
+@pytest.mark.parametrize("days", ["0", "-1", "0.000001", "inf"])
+def test_a_time_that_redis_cannot_keep_an_answer_for_is_refused(days: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EUNOE_ANSWER_DAYS", days)
+    with pytest.raises(Refused, match="settings: answer_days: "):
+        read_settings()
