@@ -211,7 +211,7 @@ pictures: test-browser  ## pictures of the page into reports/page, and those of 
 	cp reports/page/sessions-dark.png deploy/docs/pictures/sessions.png
 
 .PHONY: test-servers
-test-servers: servers-given install  ## the same and the demo, with names of their own, on servers of yours: EUNOE_KAFKA, EUNOE_REDIS_URL, EUNOE_QDRANT_URL
+test-servers: servers-given install  ## the contract and broker suites and the demo, with names of their own, on servers of yours: EUNOE_KAFKA, EUNOE_REDIS_URL, EUNOE_QDRANT_URL
 	$(PYTEST) tests/contract tests/broker $(ARGS)
 	prefix=demo-$$(date +%s)-$$$$; code=0; EUNOE_PREFIX=$$prefix $(BIN)/eunoe demo --attach || code=$$?; \
 		$(BIN)/python -m tests.support.cleanup $$prefix && exit $$code
@@ -300,5 +300,5 @@ clean:  ## remove what was built and cached (.venv stays)
 	find schemas streams workers deploy tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
 .PHONY: distclean
-distclean: clean  ## remove .venv too, and mem0's
-	rm -rf $(VENV) $(VENV)-mem0
+distclean: clean  ## remove .venv too, and the environments beside it
+	rm -rf $(VENV) $(VENV)-{browser,examples,extras,mem0}

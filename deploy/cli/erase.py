@@ -132,7 +132,8 @@ def serve(
 ) -> None:
     """Carry out the erasures that are requested, and the tenants' retention, until SIGTERM or Ctrl-C.
 
-    Run one beside the workers: of several, one works at a time. `eunoe up` has one. Killed, the next one goes on.
+    Run one beside the workers: of several, one works at a time. `eunoe up` starts one itself where there is
+    work. Killed, the next one goes on.
 
     Exit codes:
 

@@ -11,9 +11,9 @@ class BlendSettings(Value):
     """Waiting for memory, retrieval, and limits of insights."""
 
     wait_s: Annotated[float | None, Tier.TUNE] = Field(default=2.0, ge=0)
-    """Seconds that a turn asking for a reply waits for memory of the previous session; 0 or unset: without limit."""
+    """Seconds that a turn asking for a reply waits for memory of the previous session; 0: without limit."""
     wait_unasked_s: float | None = Field(default=600.0, ge=0)
-    """Seconds without progress of memory after which other turns go on without it; 0 or unset: never."""
+    """Seconds without progress of memory after which other turns go on without it; 0: never."""
     retrieved: int = Field(default=5, ge=1, le=50)
     """Memories retrieved by the question, and as many by the last two utterances; CREEM uses 5."""
     searched: int = Field(default=50, ge=1, le=500)
