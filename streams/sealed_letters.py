@@ -4,14 +4,12 @@ In clear stay the record's key, its place in the log, its size and the reason; t
 hash of the value an HMAC. Value, headers, error and hash lie in the envelope.
 """
 
-import re
 from collections.abc import AsyncIterable, AsyncIterator
 from dataclasses import replace
 from typing import Final
 
 from pydantic import ValidationError
 
-from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.identity import split_key
 from eunoe.schemas.keys import Destroyed, KeyStore
 from eunoe.schemas.records import DeadLetter, DeadLetterReason
@@ -19,7 +17,7 @@ from eunoe.schemas.versions import ContractError
 from eunoe.streams.dead_letters import CONTENT_HEADER, DEAD_LETTER_HEADER
 from eunoe.streams.packing import pack, unpack
 from eunoe.streams.record import Message, Record
-from eunoe.streams.sealed_records import key_for
+from eunoe.streams.sealed_records import key_for, lacks_keys, named_key, read_key_id
 from eunoe.streams.sealing import Tampered, seal, sealed_name, unseal
 from eunoe.streams.topics import Topic
 
@@ -27,8 +25,6 @@ SEALED_LETTER_HEADER: Final = "eunoe-letter-enc"
 """``1:<id of the data key>``; 1 is the version of the envelope. The record of a letter may be sealed within it."""
 SEALED: Final = "sealed"
 """The error of a letter as it stands in clear."""
-
-_HEADER: Final = re.compile(rb"1:([0-9a-f]{32})")
 
 
 def sealing_name(key: bytes | None, month: str) -> str:
@@ -62,7 +58,7 @@ async def seal_letter(message: Message, keys: KeyStore) -> Message | None:
     own = [part for header, value in headers.items() for part in (header.encode("utf-8", "surrogatepass"), value)]
     plain = pack([letter.error.encode(), letter.sha256.encode(), *own, message.value])
     place = _place(message.key, clear)
-    sealed = (SEALED_LETTER_HEADER, f"1:{key.id}".encode())
+    sealed = (SEALED_LETTER_HEADER, named_key(key))
     value = seal(key, plain, place, deflate=True)
     return replace(message, value=value, headers=((DEAD_LETTER_HEADER, clear), sealed))
 
@@ -77,14 +73,12 @@ async def open_letter(record: Record, keys: KeyStore | None) -> Record | None:
     named = record.headers.get(SEALED_LETTER_HEADER)
     if named is None:
         return record
-    match, clear = _HEADER.fullmatch(named), record.headers.get(DEAD_LETTER_HEADER, b"")
-    if match is None:
+    key_id, clear = read_key_id(named), record.headers.get(DEAD_LETTER_HEADER, b"")
+    if key_id is None:
         raise ContractError(DeadLetterReason.INVALID, f"header {SEALED_LETTER_HEADER}: expected 1:<key id>")
     if keys is None:
-        where = f"{record.topic}/{record.partition}@{record.offset}"
-        message = f"{where} is sealed: set EUNOE_KEYS__STORE and EUNOE_KEYS__KEK as they were"
-        raise Unavailable(message, "the key store")
-    key = await keys.get(match[1].decode())
+        raise lacks_keys(record)
+    key = await keys.get(key_id)
     if isinstance(key, Destroyed):
         return None
     try:

@@ -25,7 +25,6 @@ SEALED_TOPICS: Final = frozenset({topic for topic, spec in TOPICS.items() if spe
 """Topics that stages alone write and read. Clients read the others, which stay plain."""
 
 _HEADER: Final = re.compile(rb"1:([0-9a-f]{32})")
-_KEYS: Final = "the key store"
 
 
 async def seal_message(message: Message, keys: KeyStore) -> Message | None:
@@ -54,7 +53,7 @@ async def key_for(message: Message, conversation: str, keys: KeyStore) -> DataKe
 
 def seal_with(key: DataKey, message: Message) -> Message:
     """The message with its value sealed with this key; it must have a record key."""
-    header = (SEALED_HEADER, f"1:{key.id}".encode())
+    header = (SEALED_HEADER, named_key(key))
     place = _place(message.topic, message.key or b"", dict(message.headers))
     value = seal(key, message.value, place, deflate=True)
     return replace(message, value=value, headers=(*message.headers, header))
@@ -72,8 +71,7 @@ async def open_record(record: Record, keys: KeyStore | None) -> Record | None:
     if named is None or record.key is None:
         raise ContractError(DeadLetterReason.INVALID, f"header {SEALED_HEADER}: expected 1:<key id> and a record key")
     if keys is None:
-        where = f"{record.topic}/{record.partition}@{record.offset}"
-        raise Unavailable(f"{where} is sealed: set EUNOE_KEYS__STORE and EUNOE_KEYS__KEK as they were", _KEYS)
+        raise lacks_keys(record)
     key = await keys.get(named)
     if isinstance(key, Destroyed):
         return None
@@ -87,8 +85,25 @@ async def open_record(record: Record, keys: KeyStore | None) -> Record | None:
 
 def key_id_of(record: Record) -> str | None:
     """The id of the data key that a record, or the one that it was before it was opened, is sealed with."""
-    named = _HEADER.fullmatch((record.stored or record).headers.get(SEALED_HEADER, b""))
+    return read_key_id((record.stored or record).headers.get(SEALED_HEADER, b""))
+
+
+def named_key(key: DataKey) -> bytes:
+    """The value of a header that names the data key of an envelope."""
+    return f"1:{key.id}".encode()
+
+
+def read_key_id(header: bytes) -> str | None:
+    """The id of the data key that such a header names; `None` where it is none."""
+    named = _HEADER.fullmatch(header)
     return None if named is None else named[1].decode()
+
+
+def lacks_keys(record: Record) -> Unavailable:
+    """The fault of a sealed record where no key store is set."""
+    where = f"{record.topic}/{record.partition}@{record.offset}"
+    message = f"{where} is sealed: set EUNOE_KEYS__STORE and EUNOE_KEYS__KEK as they were"
+    return Unavailable(message, "the key store")
 
 
 def _place(topic: str, key: bytes, headers: Mapping[str, bytes]) -> tuple[str, ...]:

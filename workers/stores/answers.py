@@ -22,10 +22,7 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, as_text
 from eunoe.workers.stores.data_keys import CachedKeys
 from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.sealed_documents import MARK
-
-_HEAD = len(MARK) + 16
-"""Bytes before the envelope: the mark, and the id of the key."""
+from eunoe.workers.stores.sealed_documents import HEAD_BYTES, head_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +131,11 @@ class RedisAnswers:
 
         Returns their number; plain ones belong to no conversation. Raises `Unavailable`.
         """
-        kept = None if keep is None else MARK + bytes.fromhex(keep)
+        kept = None if keep is None else head_of(keep)
         removed = 0
         with self._redis.translating_faults():
             async for name in self._client.scan_iter(match=self._keys.answers_of(conversation), count=1000):
-                if kept is None or await self._redis.command("GETRANGE", name, 0, _HEAD - 1) != kept:
+                if kept is None or await self._redis.command("GETRANGE", name, 0, HEAD_BYTES - 1) != kept:
                     removed += int(await self._redis.command("DEL", name))
         return removed
 
@@ -162,15 +159,15 @@ class RedisAnswers:
         """The answer that a key seals; `None` where there is none, or one that was changed."""
         request = sealed_request(key, conversation, request_hash)
         value = await self._redis.command("GET", self._keys.sealed_answer(*_parts(request)))
-        if not isinstance(value, bytes) or value[:_HEAD] != MARK + bytes.fromhex(key.id):
+        if not isinstance(value, bytes) or value[:HEAD_BYTES] != head_of(key.id):
             return None
         try:
-            return RecordedAnswer.from_json(unseal(key, value[_HEAD:], (Topic.ANSWERS, request))).text
+            return RecordedAnswer.from_json(unseal(key, value[HEAD_BYTES:], (Topic.ANSWERS, request))).text
         except Tampered:
             return None
 
     def _entry(self, request: str, key_id: str, envelope: bytes) -> tuple[str, bytes]:
-        return self._keys.sealed_answer(*_parts(request)), MARK + bytes.fromhex(key_id) + envelope
+        return self._keys.sealed_answer(*_parts(request)), head_of(key_id) + envelope
 
     async def _set(self, name: str, value: str | bytes) -> None:
         await self._redis.command("SET", name, value, *self._lifetime)

@@ -22,7 +22,8 @@ from eunoe.workers.text.caches import CacheBySize
 
 MARK: Final = b"\x01"
 """First byte of a sealed document; no JSON text begins with it."""
-_HEAD: Final = len(MARK) + 16
+HEAD_BYTES: Final = len(MARK) + 16
+"""Bytes before the envelope: the mark, and the id of the key."""
 UNPACKED_BYTES: Final = 4_000_000
 """Bytes of the cache of unpacked documents, packed and unpacked forms together."""
 _ENTRY_BYTES: Final = 300
@@ -118,7 +119,7 @@ class SealedDocuments:
         Raises `Unavailable` where a key is missing, or a document was changed.
         """
         ids = {
-            value[len(MARK) : _HEAD].hex()
+            value[len(MARK) : HEAD_BYTES].hex()
             for value in stored.values()
             if isinstance(value, bytes) and _is_sealed(value)
         }
@@ -130,14 +131,14 @@ class SealedDocuments:
             if isinstance(value, str) or not _is_sealed(value):
                 found[name] = (name, self._text(value, group, name))
                 continue
-            key = keys[value[len(MARK) : _HEAD].hex()]
+            key = keys[value[len(MARK) : HEAD_BYTES].hex()]
             if isinstance(key, DataKey):
                 found[name] = self._opened(key, group, name, value)
         return found
 
     def _opened(self, key: DataKey, group: DocumentGroup, name: str, value: bytes) -> tuple[str, str]:
         try:
-            plain = unseal(key, value[_HEAD:], (group.conversation, group.name, name))
+            plain = unseal(key, value[HEAD_BYTES:], (group.conversation, group.name, name))
         except Tampered as fault:
             raise self._damaged(group) from fault
         unpacked = self._text(plain, group, name, keep=False)
@@ -176,10 +177,15 @@ class SealedDocuments:
         )
 
 
+def head_of(key_id: str) -> bytes:
+    """The bytes before an envelope that this key sealed."""
+    return MARK + bytes.fromhex(key_id)
+
+
 def _head(key: DataKey) -> bytes:
     found: bytes | None = key.derived.get("head")
     if found is None:
-        found = key.derived["head"] = MARK + bytes.fromhex(key.id)
+        found = key.derived["head"] = head_of(key.id)
     return found
 
 
