@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from eunoe.schemas.events import SessionEnded, Utterance
+from eunoe.schemas.events import SessionClosed, SessionEnded, Utterance
 from eunoe.schemas.model_ports import LanguageModel, Vectors
+from eunoe.schemas.records import DeadLetterReason
+from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
@@ -131,3 +133,13 @@ def ended(session_id: str | None = None, *, conversation: str = "c", at: datetim
     """The end of a session; without ``at`` each is at a time of its own, another one in every run."""
     at = at or START + timedelta(seconds=next(_ends))
     return SessionEnded(conversation_id=conversation, session_id=session_id, at=at)
+
+
+def closed(pipeline: InMemoryPipeline) -> list[SessionClosed]:
+    """The sessions that intake closed."""
+    return [event for event in pipeline.events(Topic.SESSIONS) if isinstance(event, SessionClosed)]
+
+
+def letter_reasons(log: MemoryLog) -> list[DeadLetterReason]:
+    """The reasons of all dead letters."""
+    return [read_dead_letter(record)[0].reason for record in log.records(Topic.DEAD_LETTERS)]

@@ -10,7 +10,6 @@ from eunoe.schemas.decisions import (
 from eunoe.schemas.events import CloseReason, Line, SessionClosed
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.codec import decode, encode
-from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Message, Record, Revoked
 from eunoe.streams.topics import Topic
@@ -22,7 +21,7 @@ from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import StageSpec
-from tests.support.in_memory import START, Stores
+from tests.support.in_memory import START, Stores, letter_reasons
 
 QUICK = RunnerSettings(attempts=2, retry_limit_s=1e9, max_parked=3, backoff=Backoff(first=0.001))
 
@@ -87,7 +86,7 @@ class Bench:
             await self.runner.handle(self.record(event), Lease(pauses))
 
     def letters(self) -> list[DeadLetterReason]:
-        return [read_dead_letter(record)[0].reason for record in self.log.records(Topic.DEAD_LETTERS)]
+        return letter_reasons(self.log)
 
     def out(self) -> list[object]:
         return [decode(record.value) for record in self.log.records(Topic.SEGMENTS)]

@@ -3,11 +3,10 @@
 import pytest
 
 from eunoe.schemas.decisions import Work
-from eunoe.schemas.events import Ask, Line, ReplyContext, ReplyRequested, SessionClosed
+from eunoe.schemas.events import Ask, Line, ReplyContext, ReplyRequested
 from eunoe.schemas.memory import InsightsProposed, MemoryOrigin
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.codec import encode
-from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.position import LOG_TIME_HEADER, POSITION_HEADER
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
@@ -18,7 +17,7 @@ from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.stage import ApplyOrder
 from eunoe.workers.update.reads import all_memories
-from tests.support.in_memory import START, ended, make_pipeline, utterance
+from tests.support.in_memory import START, closed, ended, letter_reasons, make_pipeline, utterance
 
 MOVED = "I moved to Lyon in May."
 ADOPTED = "I adopted a cat called Tom."
@@ -41,14 +40,6 @@ def contexts(pipeline: InMemoryPipeline) -> list[ReplyContext]:
 
 def proposals(pipeline: InMemoryPipeline) -> list[InsightsProposed]:
     return [event for event in pipeline.events(Topic.MEMORIES) if isinstance(event, InsightsProposed)]
-
-
-def closed(pipeline: InMemoryPipeline) -> list[SessionClosed]:
-    return [event for event in pipeline.events(Topic.SESSIONS) if isinstance(event, SessionClosed)]
-
-
-def letters(pipeline: InMemoryPipeline) -> list[DeadLetterReason]:
-    return [read_dead_letter(record)[0].reason for record in pipeline.log.records(Topic.DEAD_LETTERS)]
 
 
 def asked(number: int, text: str = "", **more: object):
@@ -159,7 +150,7 @@ async def test_what_asks_for_nothing_is_blended_only_where_a_setting_says_so():
         ["Ann moved to Lyon in May."],
         ["Ben adopted a cat called Tom."],
     ]
-    assert (contexts(pipeline), pipeline.replies(), letters(pipeline)) == ([], [], [])
+    assert (contexts(pipeline), pipeline.replies(), letter_reasons(pipeline.log)) == ([], [], [])
     assert [session.turns for session in closed(pipeline)] == [(1, 2)]
     memories = await all_memories(pipeline.store, "default/c")
     held = [(memory.origin, memory.text) for memory in memories if memory.ending is None]
@@ -229,7 +220,7 @@ async def test_a_failing_blend_proposes_nothing_and_lets_the_asker_have_a_reply(
     assert "ValueError at test_blend_pipeline.py" in proposal.because
     assert [(event.infused, event.insights) for event in contexts(pipeline)] == [(False, ())]
     assert [reply.request_id for reply in pipeline.replies()] == ["r1"]
-    assert letters(pipeline) == [DeadLetterReason.FAILED]
+    assert letter_reasons(pipeline.log) == [DeadLetterReason.FAILED]
     assert (await pipeline.store.scan("update", "default/c", "stats"))["stats"].count('"session":2') == 1
 
 
@@ -263,7 +254,7 @@ async def test_a_turn_out_of_order_is_set_aside(turn: int | None, reason: DeadLe
     pipeline = make_pipeline()
     await pipeline.log.publish([request(turn)])
     await pipeline.run_until_idle()
-    assert letters(pipeline) == [reason]
+    assert letter_reasons(pipeline.log) == [reason]
     assert proposals(pipeline) == []
 
 

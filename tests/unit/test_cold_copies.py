@@ -9,7 +9,6 @@ from eunoe.schemas.errors import SnapshotLost
 from eunoe.schemas.events import Utterance
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.codec import encode
-from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.position import copy_headers, position
 from eunoe.streams.record import Message, Record
@@ -22,7 +21,7 @@ from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stores.memory import MemoryStore
-from tests.support.in_memory import Clock, Stores, utterance
+from tests.support.in_memory import Clock, Stores, letter_reasons, utterance
 from tests.support.runner_bench import QUICK, Lease
 from tests.unit.test_runs import SMALL
 
@@ -85,7 +84,7 @@ class Started:
 
     @property
     def letters(self) -> list[DeadLetterReason]:
-        return [read_dead_letter(record)[0].reason for record in self.log.records(Topic.DEAD_LETTERS)]
+        return letter_reasons(self.log)
 
 
 @pytest.mark.parametrize("apart", [False, True], ids=["batch", "one by one"])

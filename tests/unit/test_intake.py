@@ -10,30 +10,21 @@ from eunoe.schemas.events import Ask, CloseReason, Erase, ReplyContext, SessionC
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.topics import Topic
-from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.intake.head import Head
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.intake.state import ERASURES, HEAD
 from eunoe.workers.registry import StageSettings
-from tests.support.in_memory import START, ended, make_pipeline, produce_raw, utterance
-
-
-def sessions(pipeline: InMemoryPipeline) -> list[SessionClosed]:
-    return [event for event in pipeline.events(Topic.SESSIONS) if isinstance(event, SessionClosed)]
+from tests.support.in_memory import START, closed, ended, letter_reasons, make_pipeline, produce_raw, utterance
 
 
 def ids(session: SessionClosed) -> list[str]:
     return [line.utterance_id for line in session.lines]
 
 
-def letters(pipeline: InMemoryPipeline) -> list[DeadLetterReason]:
-    return [read_dead_letter(record)[0].reason for record in pipeline.log.records(Topic.DEAD_LETTERS)]
-
-
 async def test_an_end_closes_the_session_with_its_lines_in_log_order():
     pipeline = make_pipeline()
     await pipeline.produce(utterance(2), utterance(1), ended())
-    (session,) = sessions(pipeline)
+    (session,) = closed(pipeline)
     assert (session.session, session.reason, ids(session)) == (1, CloseReason.ENDED, ["u2", "u1"])
 
 
@@ -43,7 +34,7 @@ ONE_OPEN = StageSettings(intake=IntakeSettings(max_open_sessions=1))
 async def test_with_one_open_session_another_id_closes_it():
     pipeline = make_pipeline(ONE_OPEN)
     await pipeline.produce(utterance(1, session_id="a"), utterance(2, session_id="b"), ended("b"))
-    first, second = sessions(pipeline)
+    first, second = closed(pipeline)
     assert (first.session_id, first.reason, ids(first)) == ("a", CloseReason.SUCCEEDED, ["u1"])
     assert (second.session, second.session_id, ids(second)) == (2, "b", ["u2"])
 
@@ -51,13 +42,13 @@ async def test_with_one_open_session_another_id_closes_it():
 async def test_an_utterance_without_session_id_joins_the_open_session():
     pipeline = make_pipeline()
     await pipeline.produce(utterance(1, session_id="a"), utterance(2), ended("a"))
-    assert [ids(session) for session in sessions(pipeline)] == [["u1", "u2"]]
+    assert [ids(session) for session in closed(pipeline)] == [["u1", "u2"]]
 
 
 async def test_an_utterance_for_a_closed_session_opens_a_continuation():
     pipeline = make_pipeline()
     await pipeline.produce(utterance(1, session_id="a"), ended("a"), utterance(2, session_id="a"), ended("a"))
-    first, second = sessions(pipeline)
+    first, second = closed(pipeline)
     assert (first.session, first.continues) == (1, None)
     assert (second.session, second.session_id, second.continues, ids(second)) == (2, "a", 1, ["u2"])
 
@@ -65,7 +56,7 @@ async def test_an_utterance_for_a_closed_session_opens_a_continuation():
 async def test_a_session_past_its_bound_is_closed_and_goes_on():
     pipeline = make_pipeline(StageSettings(intake=IntakeSettings(max_utterances=2)))
     await pipeline.produce(*(utterance(number, session_id="a") for number in range(1, 6)), ended("a"))
-    assert [(s.session, s.reason, s.continues, ids(s)) for s in sessions(pipeline)] == [
+    assert [(s.session, s.reason, s.continues, ids(s)) for s in closed(pipeline)] == [
         (1, CloseReason.BOUNDS, None, ["u1", "u2"]),
         (2, CloseReason.BOUNDS, 1, ["u3", "u4"]),
         (3, CloseReason.ENDED, 2, ["u5"]),
@@ -75,35 +66,35 @@ async def test_a_session_past_its_bound_is_closed_and_goes_on():
 async def test_a_session_past_its_bytes_is_closed_and_goes_on():
     pipeline = make_pipeline(StageSettings(intake=IntakeSettings(max_session_bytes=1024)))
     await pipeline.produce(*(utterance(number, "x" * 400) for number in range(1, 5)), ended())
-    assert [ids(session) for session in sessions(pipeline)] == [["u1", "u2"], ["u3", "u4"]]
+    assert [ids(session) for session in closed(pipeline)] == [["u1", "u2"], ["u3", "u4"]]
 
 
 async def test_the_same_utterance_again_is_ignored_and_another_content_is_a_conflict():
     pipeline = make_pipeline()
     await pipeline.produce(utterance(1), utterance(1), utterance(1, "something else"), ended())
-    assert [ids(session) for session in sessions(pipeline)] == [["u1"]]
-    assert letters(pipeline) == [DeadLetterReason.CONFLICT]
+    assert [ids(session) for session in closed(pipeline)] == [["u1"]]
+    assert letter_reasons(pipeline.log) == [DeadLetterReason.CONFLICT]
 
 
 async def test_remembered_ids_are_bounded():
     pipeline = make_pipeline(StageSettings(intake=IntakeSettings(remembered_ids=2)))
     await pipeline.produce(utterance(1), utterance(2), utterance(3), utterance(2), utterance(1), ended())
-    assert [ids(session) for session in sessions(pipeline)] == [["u1", "u2", "u3", "u1"]]
+    assert [ids(session) for session in closed(pipeline)] == [["u1", "u2", "u3", "u1"]]
     assert len(await pipeline.store.scan("intake", "default/c", "seen")) == 2
 
 
 async def test_the_end_of_an_unknown_session_is_a_dead_letter_and_a_repeated_end_is_nothing():
     pipeline = make_pipeline()
     await pipeline.produce(utterance(1, session_id="a"), ended("b"), ended("a"), ended("a"), ended())
-    assert [session.session_id for session in sessions(pipeline)] == ["a"]
-    assert letters(pipeline) == [DeadLetterReason.UNKNOWN_SESSION]
+    assert [session.session_id for session in closed(pipeline)] == ["a"]
+    assert letter_reasons(pipeline.log) == [DeadLetterReason.UNKNOWN_SESSION]
 
 
 async def test_a_text_over_the_limit_is_set_aside_and_the_rest_goes_on():
     pipeline = make_pipeline(StageSettings(intake=IntakeSettings(max_text_bytes=10)))
     await pipeline.produce(utterance(1, "long" * 10), utterance(2, "fine"), ended())
-    assert [ids(session) for session in sessions(pipeline)] == [["u2"]]
-    assert letters(pipeline) == [DeadLetterReason.TOO_LONG]
+    assert [ids(session) for session in closed(pipeline)] == [["u2"]]
+    assert letter_reasons(pipeline.log) == [DeadLetterReason.TOO_LONG]
 
 
 async def test_an_ask_carries_the_dialogue_before_it():
@@ -121,7 +112,7 @@ async def test_a_probe_is_answered_but_no_part_of_any_session():
     await pipeline.produce(
         utterance(1), ended(), utterance(2, ask=probe), utterance(3), utterance(4, ask=probe), ended()
     )
-    assert [ids(session) for session in sessions(pipeline)] == [["u1"], ["u3"]]
+    assert [ids(session) for session in closed(pipeline)] == [["u1"], ["u3"]]
     assert [event.session for event in pipeline.events(Topic.REPLY_CONTEXTS)] == [2, 2]  # type: ignore[attr-defined]
 
 
@@ -141,11 +132,11 @@ async def test_an_idle_end_is_void_when_another_utterance_came_or_the_log_says_i
         return SessionEnded(conversation_id="c", at=START, after_utterance_id=after)
 
     await pipeline.produce(utterance(1), idle("u0"), idle("u1"))
-    assert sessions(pipeline) == []
+    assert closed(pipeline) == []
     clock = pipeline.log._clock
     clock.now += timedelta(seconds=60)  # type: ignore[attr-defined]
     await pipeline.produce(idle("u1"), idle("u1"))
-    assert [session.reason for session in sessions(pipeline)] == [CloseReason.IDLE]
+    assert [session.reason for session in closed(pipeline)] == [CloseReason.IDLE]
 
 
 async def test_timers_follow_the_last_utterance_and_end_with_the_session():
@@ -184,7 +175,7 @@ async def test_bad_records_become_dead_letters_as_they_came(value: bytes, reason
     (record,) = pipeline.log.records(Topic.DEAD_LETTERS)
     letter, raw = read_dead_letter(record)
     assert (letter.reason, letter.stage, raw) == (reason, "intake", value)
-    assert len(sessions(pipeline)) == 1
+    assert len(closed(pipeline)) == 1
 
 
 async def test_keys_and_partitions_are_checked():
@@ -196,7 +187,7 @@ async def test_keys_and_partitions_are_checked():
     home = pipeline.log.records(Topic.CONVERSATIONS)[-1].partition
     await produce_raw(pipeline, value, b"default/c", partition=(home + 1) % pipeline.log.partitions)
     bad_key, wrong_partition = DeadLetterReason.BAD_KEY, DeadLetterReason.WRONG_PARTITION
-    assert sorted(letters(pipeline)) == [bad_key, bad_key, wrong_partition]
+    assert sorted(letter_reasons(pipeline.log)) == [bad_key, bad_key, wrong_partition]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["say", "end", "again"]), st.sampled_from([None, "a", "b"])), max_size=25))
@@ -214,11 +205,11 @@ async def test_every_utterance_is_in_exactly_one_session_and_numbers_are_dense(s
     (text,) = await pipeline.store.fetch("intake", "default/c", HEAD, [HEAD])
     head = Head() if text is None else Head.from_json(text)
     await pipeline.produce(*(ended(session.session_id) for session in head.open))
-    closed = sessions(pipeline)
-    assert [session.session for session in closed] == list(range(1, len(closed) + 1))
-    known = [id_ for session in closed for id_ in ids(session)]
+    found = closed(pipeline)
+    assert [session.session for session in found] == list(range(1, len(found) + 1))
+    known = [id_ for session in found for id_ in ids(session)]
     assert sorted(known) == sorted(f"u{number}" for number in range(1, said + 1))
-    for session in closed:  # in the order of the log
+    for session in found:  # in the order of the log
         assert ids(session) == sorted(ids(session), key=lambda id_: int(id_[1:]))
 
 
@@ -229,4 +220,4 @@ async def test_a_turn_carries_the_latest_lines_of_a_long_session():
     carried = [line.utterance_id for line in asked[0].dialogue]
     assert carried == [f"u{n}" for n in range(21 - len(carried), 21)]
     assert 3 < len(carried) < 20
-    assert [ids(session) for session in sessions(pipeline)] == [[f"u{n}" for n in range(1, 22)]]
+    assert [ids(session) for session in closed(pipeline)] == [[f"u{n}" for n in range(1, 22)]]

@@ -12,7 +12,6 @@ from eunoe.schemas.decisions import Scope
 from eunoe.schemas.events import Ask, CloseReason, ConversationEvent, ReplyContext, SessionClosed, SessionEnded
 from eunoe.schemas.memory import MemoryOrigin
 from eunoe.schemas.records import DeadLetterReason
-from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.derive.pipeline import TABLES, Deriver
@@ -23,14 +22,19 @@ from eunoe.workers.registry import StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.update.reads import all_memories
-from tests.support.in_memory import START, Stores, ended, make_dependencies, make_pipeline, utterance
+from tests.support.in_memory import (
+    START,
+    Stores,
+    closed,
+    ended,
+    letter_reasons,
+    make_dependencies,
+    make_pipeline,
+    utterance,
+)
 
 KEY = "default/c"
 MOVED, ADOPTED = "I moved to Lyon in May.", "I adopted a cat called Tom."
-
-
-def closed(pipeline: InMemoryPipeline) -> list[SessionClosed]:
-    return [event for event in pipeline.events(Topic.SESSIONS) if isinstance(event, SessionClosed)]
 
 
 def ids(session: SessionClosed) -> list[str]:
@@ -242,8 +246,7 @@ async def everything_is_applied(pipeline: InMemoryPipeline, sessions: int) -> No
     assert applied == {sessions}
     assert await pipeline.store.scan("update", KEY, "carried") == {}
     assert await pipeline.store.scan("intake", KEY, "lines") == {}
-    reasons = {read_dead_letter(record)[0].reason for record in pipeline.log.records(Topic.DEAD_LETTERS)}
-    assert reasons <= {DeadLetterReason.UNKNOWN_SESSION}
+    assert set(letter_reasons(pipeline.log)) <= {DeadLetterReason.UNKNOWN_SESSION}
 
 
 async def turns_belong_to_their_sessions(pipeline: InMemoryPipeline) -> None:

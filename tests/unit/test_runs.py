@@ -32,7 +32,7 @@ from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.runner.skips import Place, Skips, skip_name
 from eunoe.workers.stores.memory import MemoryStore
-from tests.support.in_memory import START, Clock, Stores, ended, utterance
+from tests.support.in_memory import START, Clock, Stores, ended, letter_reasons, utterance
 from tests.support.runner_bench import Lease
 
 INTAKE, SPEC, PLACE = Scope("intake", "default/c"), STAGES["intake"], LogPlace(0, 1)
@@ -66,7 +66,7 @@ class Desk:
         return out, tables, self.stores.log_positions._timers
 
     def letters(self) -> list[DeadLetterReason]:
-        return [read_dead_letter(record)[0].reason for record in self.log.records(Topic.DEAD_LETTERS)]
+        return letter_reasons(self.log)
 
 
 def _message(event: ConversationEvent | bytes) -> Message:
