@@ -1,4 +1,4 @@
-"""Which points of a conversation Qdrant is asked for, until the best of a search are certain.
+"""Decides for which points of a conversation Qdrant is asked, until the best of a search are certain.
 
 A filter by age makes the server read the session of every point: with 100,000 of a conversation an exact search takes
 four times as long. Points of later sessions are rare, so the first answer names the session of each hit instead, and
@@ -39,7 +39,7 @@ class Fetch:
 
 
 def first_fetch(search: Search) -> Fetch | None:
-    """What to ask first; `None` for a search that can find nothing."""
+    """The first question; `None` for a search that can find nothing."""
     if search.limit <= 0 or (search.dense is None and not (search.sparse and search.sparse.indices)):
         return None
     return Fetch(search.limit + SPARE + (0 if search.born_before is None else SPARE_OF_LATER))
@@ -54,7 +54,7 @@ def best_of(search: Search, answer: Iterable[Scored]) -> list[Hit]:
 
 
 def next_fetch(search: Search, fetch: Fetch, answer: Sequence[Scored], found: Sequence[Hit]) -> Fetch | None:
-    """What to ask after the answer to ``fetch``, best score first, among which ``found`` are the best.
+    """The question after the answer to ``fetch``, best score first, among which ``found`` are the best.
 
     Returns `None` where points that the answer lacks cannot be among them.
     """
