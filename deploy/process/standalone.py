@@ -105,7 +105,11 @@ async def open_standalone(
     when a part does not come up.
     """
     _check_http_port(options)
-    async with LocalStack(options.data, options.ports) as stack, AsyncExitStack() as closing:
+    async with (
+        LocalStack(options.data, options.ports) as stack,
+        AsyncExitStack() as journalling,
+        AsyncExitStack() as closing,
+    ):
         unpinned = on_stack(settings, stack.urls)
         settings = await live_settings(unpinned)
         kept = stack.kept
@@ -114,10 +118,10 @@ async def open_standalone(
         if options.workers:
             await _check_erasures(settings)
         await create_topics(settings.kafka_settings, settings.names, settings.partitions)
-        keys = await closing.enter_async_context(open_data_keys(settings))
+        keys = await journalling.enter_async_context(open_data_keys(settings))
         journal = await _restore(settings, stack, kept, report, keys) if kept is not None else None
         workers = await _start_workers(settings, stack, closing, forks) if options.workers else ()
-        writer = await _start_journal(settings, stack, journal, closing, keys) if journal is not None else None
+        writer = await _start_journal(settings, stack, journal, journalling, keys) if journal is not None else None
         if workers and not stack.clean_start:
             await drained(settings, options.drain_s * 30, report)
         gateway = None
@@ -242,10 +246,16 @@ async def _start_journal(
 ) -> JournalWriter:
     closing.callback(journal.close)
     writer = JournalWriter(journal, settings.kafka_settings, settings.names, stack.epoch, keys)
-    closing.push_async_callback(writer.stop)
+    closing.push_async_callback(_end_log, stack, writer)
     await writer.start()
     stack.wake(writer.notify)
     return writer
+
+
+async def _end_log(stack: LocalStack, writer: JournalWriter) -> None:
+    """End the broker before the one that writes its log down: other processes may produce until it has ended."""
+    await stack.stop_broker()
+    await writer.finish()
 
 
 async def _settle(
