@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -10,7 +11,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -182,6 +183,21 @@ def test_a_folder_is_its_owners_is_found_again_and_goes_at_the_end(place: Path):
             pass
         with pytest.raises(Refused, match="stop that first"):
             remove_folder("p", MADE)
+    assert [*place.iterdir()] == []
+
+
+def test_a_folder_that_another_process_removes_as_it_ends_is_not_locked(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, lock = interrupted(), fcntl.flock
+
+    def removed_first(file: IO[str], how: int) -> None:
+        shutil.rmtree(folder)
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", removed_first)
+    with pytest.raises(Refused, match="another process"), kept_folder("p", MADE, DAY_S):
+        pass
     assert [*place.iterdir()] == []
 
 

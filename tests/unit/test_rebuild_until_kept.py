@@ -1,9 +1,15 @@
-"""A rebuild derives again what Redis may have lost meanwhile."""
+"""A rebuild derives again what Redis may have lost meanwhile, and ends with the generation that it began."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from eunoe.deploy.generations.rebuild import run
 from eunoe.deploy.settings import Settings
+from eunoe.schemas.errors import Refused
+from eunoe.workers.stores.generations import Generation, GenerationState, MemoryGenerations
 
 
 @pytest.mark.parametrize(("servers", "passes"), [(["a", "a"], 1), (["ab", "ac", "dc", "dc"], 3)])
@@ -23,3 +29,40 @@ async def test_it_derives_until_redis_is_the_same_from_begin_to_end(
     monkeypatch.setattr(run, "_redis_processes", processes)
     assert await run.until_kept(Settings(), derive) == passes
     assert next(told, None) is None
+
+
+BEGUN = Generation(
+    name="v2", state=GenerationState.BUILDING, made_at=datetime(2026, 3, 1, 9, 0, 0, 123_456, tzinfo=UTC), source="v1"
+)
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        pytest.param(None, "was dropped", id="dropped"),
+        pytest.param(BEGUN.model_copy(update={"made_at": BEGUN.made_at + timedelta(hours=1)}), "dropped", id="anew"),
+        pytest.param(BEGUN.model_copy(update={"state": GenerationState.BUILT}), "was completed", id="completed"),
+        pytest.param(BEGUN, None, id="as it was begun"),
+    ],
+)
+async def test_a_generation_that_another_machine_dropped_or_completed_is_not_told_to_be_built(
+    now: Generation | None, told: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = MemoryGenerations()
+    if now is not None:
+        await registry.write(Generation.from_json(now.model_dump_json()))
+    before = await registry.all()
+
+    @asynccontextmanager
+    async def redis(_settings: Settings) -> AsyncIterator[None]:
+        yield None
+
+    monkeypatch.setattr(run, "open_redis", redis)
+    monkeypatch.setattr(run, "RedisGenerations", lambda *_: registry)
+    if told is None:
+        await run._complete(Settings(), BEGUN, GenerationState.BUILT)
+        assert [one.state for one in await registry.all()] == [GenerationState.BUILT]
+        return
+    with pytest.raises(Refused, match=told):
+        await run._complete(Settings(), BEGUN, GenerationState.BUILT)
+    assert await registry.all() == before

@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
-from os import getuid
+from os import fstat, getuid
+from os.path import samestat
 from pathlib import Path
 from stat import S_IMODE, S_ISDIR
 from typing import IO, Final
@@ -86,14 +87,21 @@ def _in_use(generation: Generation) -> IO[str]:
 
 
 def _locked(folder: Path) -> IO[str] | None:
-    """The lock of a folder, held until it is closed or the process ends; `None` where another process holds it."""
-    lock = (folder / _LOCK).open("a")
+    """The lock of a folder, held until it is closed or the process ends.
+
+    `None` where another process holds it, or has just removed the folder: a lock of a file that is gone locks nothing.
+    """
+    lock: IO[str] | None = None
     try:
+        lock = (folder / _LOCK).open("a")
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        if samestat(fstat(lock.fileno()), (folder / _LOCK).stat()):
+            return lock
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    if lock is not None:
         lock.close()
-        return None
-    return lock
+    return None
 
 
 def _check_own(folder: Path) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from eunoe.schemas.base import write_time
 from eunoe.schemas.errors import Refused
 from eunoe.workers.derive.dependents import changed_stages, made_again
 from eunoe.workers.registry import MEMORY_STAGES
@@ -83,6 +84,20 @@ def stages_named(names: str | None) -> tuple[str, ...]:
     if unknown := sorted(wanted - set(MEMORY_STAGES)):
         raise Refused(f"--stages {', '.join(unknown)}: no such stage; the stages are {', '.join(MEMORY_STAGES)}")
     return tuple(stage for stage in MEMORY_STAGES if stage in wanted | {"intake"})
+
+
+def check_still_building(there: Generation | None, begun: Generation) -> None:
+    """Raise `Refused` where a generation is no longer the one that a rebuild has begun, ``there`` being what it is now.
+
+    Dropped elsewhere, it lacks what had been derived by then; completed elsewhere, its workers may be at work on it.
+    """
+    if there is None or write_time(there.made_at) != write_time(begun.made_at):
+        raise Refused(
+            f"{begun.name} was dropped while it was rebuilt, and what was written since stands under its name:"
+            " rebuild into another one"
+        )
+    if there.state is not begun.state:
+        raise Refused(f"{begun.name} was completed meanwhile by another process: see `eunoe generations`")
 
 
 def check_continues(there: Generation | None, plan: RebuildPlan, live: str) -> None:

@@ -21,7 +21,7 @@ from eunoe.deploy.generations.erase.loop import no_erasure
 from eunoe.deploy.generations.rebuild.answers import fill_lookup
 from eunoe.deploy.generations.rebuild.keeping import kept_folder, max_age_s
 from eunoe.deploy.generations.rebuild.partial import Partial, make_from
-from eunoe.deploy.generations.rebuild.plan import RebuildPlan, check_continues, check_from_stage
+from eunoe.deploy.generations.rebuild.plan import RebuildPlan, check_continues, check_from_stage, check_still_building
 from eunoe.deploy.generations.rebuild.processes import run_share
 from eunoe.deploy.generations.rebuild.progress import PhaseClock, ProgressLine, RebuildProgress, ReportRebuild
 from eunoe.deploy.generations.rebuild.reading import LogRead, read_log
@@ -110,7 +110,7 @@ async def rebuild(
         state = GenerationState.PARTIAL if plan.is_partial else GenerationState.BUILT
         if not plan.is_partial:
             await _hand_over(target, read)
-        await _write(settings, generation.model_copy(update={"state": state}))
+        await _complete(settings, generation, state)
     return Rebuilt(
         plan.into, state, made, answers, seconds, "" if copied is None else copied.note, report.seconds, read.before
     )
@@ -143,9 +143,12 @@ async def _begin(settings: Settings, plan: RebuildPlan) -> Generation:
         return generation
 
 
-async def _write(settings: Settings, generation: Generation) -> None:
+async def _complete(settings: Settings, generation: Generation, state: GenerationState) -> None:
+    """Write the state of a generation at its end; raises `Refused` where it is no longer the one that was begun."""
     async with open_redis(settings) as redis:
-        await RedisGenerations(redis, settings.prefix).write(generation)
+        registry = RedisGenerations(redis, settings.prefix)
+        check_still_building(await registry.find(generation.name), generation)
+        await registry.write(generation.model_copy(update={"state": state}))
 
 
 async def _make_from(
