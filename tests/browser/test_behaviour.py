@@ -4,6 +4,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from playwright.async_api import Route
 
 from eunoe.deploy.gateway.keys import KeyScope
 from eunoe.deploy.gateway.page.bundle import page_file
@@ -167,6 +168,94 @@ async def test_what_is_open_refreshes_itself(window: Window) -> None:
     await tell(2, "I bought a red boat in Marseille.")
     await window.sees("2 sessions closed")
     await window.sees("red boat")
+
+
+async def test_what_was_erased_leaves_the_open_page(window: Window) -> None:
+    about = {"tenant": TENANT, "conversation_id": "erased", "session_id": "s"}
+    gateway = window.site.gateway
+
+    async def tell(number: int, text: str) -> None:
+        said = Utterance(**about, utterance_id=f"e{number}", speaker="Ann", text=text, at=START)
+        await gateway.log.append([said, SessionEnded(**about, at=START)])
+
+    async def without_lyon(route: Route) -> None:
+        answer = await route.fetch()
+        page = await answer.json()
+        page["memories"] = [one for one in page["memories"] if "Lyon" not in one["memory"]["text"]]
+        await route.fulfill(response=answer, json=page)
+
+    await tell(1, "I moved to Lyon in March.")
+    async with window.page.expect_response(lambda one: one.url.endswith("/erased/remembered")):
+        await window.open("/c/erased/memories")
+    await window.sees("Lyon")
+    await window.page.route("**/erased/memories?*", without_lyon)
+    await tell(2, "I bought a red boat in Marseille.")
+    await window.sees("red boat")
+    await window.page.get_by_text("1 memory", exact=True).wait_for()
+    assert await window.page.get_by_text("Lyon").count() == 0
+
+
+async def test_a_conversation_that_is_gone_is_not_shown_on(window: Window) -> None:
+    window.expects_faults = True
+    about = {"tenant": TENANT, "conversation_id": "gone", "session_id": "s"}
+    await window.site.gateway.log.append(
+        [Utterance(**about, utterance_id="g1", speaker="Ann", text="I moved to Lyon.", at=START)]
+    )
+    await window.site.gateway.log.append([SessionEnded(**about, at=START)])
+    async with window.page.expect_response(lambda one: one.url.endswith("/gone/remembered")):
+        await window.open("/c/gone/memories")
+    await window.sees("Lyon")
+
+    async def gone(route: Route) -> None:
+        await route.fulfill(status=404, content_type="application/problem+json", json={"title": "Not Found"})
+
+    await window.page.route("**/v1/conversations/gone*", gone)
+    more = Utterance(**about, utterance_id="g2", speaker="Ann", text="I bought a red boat.", at=START)
+    await window.site.gateway.log.append([more])
+    await window.site.gateway.log.append([SessionEnded(**about, at=START)])
+    await window.sees("Not Found")
+    assert await window.page.get_by_text("Lyon").count() == 0
+
+
+async def test_a_key_that_was_revoked_is_asked_for_again_and_refreshing_goes_on(window: Window) -> None:
+    window.expects_faults = True
+    about = {"tenant": TENANT, "conversation_id": "revoked", "session_id": "s"}
+    gateway = window.site.gateway
+
+    async def tell(number: int, text: str) -> None:
+        said = Utterance(**about, utterance_id=f"r{number}", speaker="Ann", text=text, at=START)
+        await gateway.log.append([said, SessionEnded(**about, at=START)])
+
+    await tell(1, "I moved to Lyon in March.")
+    key = gateway.key(TENANT)
+    async with window.page.expect_response(lambda one: one.url.endswith("/revoked/remembered")):
+        await window.open("/c/revoked/sessions", key)
+    await window.sees("1 session closed")
+    gateway.keys.revoke([key.split("_")[1]])
+    await tell(2, "I bought a red boat in Marseille.")
+    await window.sees("The gateway does not know this key.")
+    await window.page.get_by_label("Key").fill(window.site.key)
+    async with window.page.expect_response(lambda one: one.url.endswith("/revoked/remembered") and one.ok):
+        await window.page.get_by_role("button", name="Open").click()
+    await window.sees("2 sessions closed")
+    await tell(3, "I sold the red boat in Marseille.")
+    await window.sees("3 sessions closed")
+
+
+async def test_a_phone_shows_the_tab_of_its_view_and_no_field_beyond_its_edge(window: Window) -> None:
+    about = {"tenant": TENANT, "conversation_id": "long name", "session_id": "s"}
+    said = Utterance(**about, utterance_id="n1", speaker="Wolfeschlegelstein" * 5, text="I moved to Lyon.", at=START)
+    await window.site.gateway.log.append([said])
+    await window.site.gateway.log.append([SessionEnded(**about, at=START)])
+    await window.page.set_viewport_size({"width": 360, "height": 740})
+    await window.open("/c/long%20name/memories")
+    await window.sees("1 memory")
+    assert await window.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    await window.open(f"/c/{DEMO}/generations")
+    await window.page.get_by_role("tab", name="generations").wait_for()
+    edges = "(tab) => { const box = tab.getBoundingClientRect(); return [box.left, box.right]; }"
+    left, right = await window.page.get_by_role("tab", name="generations").evaluate(edges)
+    assert 0 <= left < right <= 360
 
 
 async def test_a_dead_letter_is_discarded_only_after_a_question(window: Window) -> None:

@@ -74,13 +74,17 @@ async function problemOf(answer) {
   return new Problem(answer.status, body, Number(answer.headers.get("Retry-After")) || 0);
 }
 
-/** Read a stream of events until the signal ends it; connects again where it broke. `EventSource` cannot send a key. */
+/**
+ * Read a stream of events until the signal ends it; connects again where it broke. `EventSource` cannot send a key. A key
+ * that is no longer known is taken like an event: what is open is fetched again, and says so.
+ */
 export async function follow(path, take, signal) {
   let last = "";
   while (!signal.aborted && !snapshot) {
     try {
       const more = last ? { "Last-Event-ID": last } : {};
       const answer = await fetch(path, { headers: { ...headers(), ...more, Accept: "text/event-stream" }, signal });
+      if (answer.status === 401) take({ event: "refused" });
       if ([401, 403, 404, 422].includes(answer.status)) return;
       if (answer.ok) for await (const event of events(answer.body)) last = handled(event, take) ?? last;
     } catch (fault) {

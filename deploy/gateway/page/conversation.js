@@ -1,6 +1,6 @@
 // One conversation: its progress, the tabs of its views, and the feed that refreshes what is open.
 
-import { html, useEffect, useState } from "./htm-preact.mjs";
+import { html, useEffect, useRef, useState } from "./htm-preact.mjs";
 import { follow, inConversation, snapshot } from "./api.js";
 import { Ask } from "./ask.js";
 import { sizes } from "./conversations.js";
@@ -20,6 +20,12 @@ const NEED_GATEWAY = ["ask", "why", "progress", "generations"];
 
 export function Conversation({ id, view, params }) {
   const [version, setVersion] = useState(0);
+  const [keys, setKeys] = useState(0);
+  useEffect(() => {
+    const another = () => setKeys((number) => number + 1);
+    addEventListener("eunoe-key", another);
+    return () => removeEventListener("eunoe-key", another);
+  }, []);
   useEffect(() => {
     const stop = new AbortController();
     let timer = 0;
@@ -29,17 +35,18 @@ export function Conversation({ id, view, params }) {
     };
     follow(inConversation(id, "/remembered"), soon, stop.signal);
     return () => (clearTimeout(timer), stop.abort());
-  }, [id]);
+  }, [id, keys]);
   const status = useData(inConversation(id), version);
   const name = view in VIEWS ? view : "memories";
   const View = VIEWS[name];
+  const refused = status.error && status.error.status === 401; // one form for a key, and not one of each part
   return html`<section class="sheet wide">
     <div class="head"><h1 dir="auto">${id}</h1><p class="quiet" role="status">${status.data ? sizes(status.data) : ""}</p></div>
     <${Tabs} id=${id} name=${name} />
     <div role="tabpanel" id="panel" aria-labelledby=${`tab-${name}`} tabindex="-1">
       ${status.error && html`<${Fault} error=${status.error} retry=${status.reload} />`}
       ${!status.data && !status.error && html`<${Loading} what="the conversation" />`}
-      ${status.data && html`<${View} id=${id} params=${params} status=${status.data} version=${version} />`}
+      ${status.data && !refused && html`<${View} id=${id} params=${params} status=${status.data} version=${version} />`}
     </div>
   </section>`;
 }
@@ -54,7 +61,13 @@ function Tabs({ id, name }) {
     go(["c", id, next]);
     document.getElementById(`tab-${next}`).focus();
   };
-  return html`<div class="tabs" role="tablist" aria-label="Views" onKeyDown=${move}>
+  const bar = useRef(null);
+  useEffect(() => {
+    // a narrow window does not show all of them; scrollIntoView would move the page, too
+    const { offsetLeft, offsetWidth } = document.getElementById(`tab-${name}`);
+    bar.current.scrollLeft = offsetLeft - bar.current.offsetLeft - (bar.current.clientWidth - offsetWidth) / 2;
+  }, [name]);
+  return html`<div class="tabs" ref=${bar} role="tablist" aria-label="Views" onKeyDown=${move}>
     ${names.map((one) => html`<a role="tab" id=${`tab-${one}`} href=${link(["c", id, one])} aria-selected=${one === name}
       aria-controls="panel" tabindex=${one === name ? 0 : -1}>${one}</a>`)}
   </div>`;

@@ -3,6 +3,9 @@
 import { useCallback, useEffect, useRef, useState } from "./htm-preact.mjs";
 import { get, inConversation, snapshot, withQuery } from "./api.js";
 
+/** What stays shown beside an error: nothing of what is gone, as after an erasure. */
+const left = (data, error) => (error.status === 404 ? null : data);
+
 /** `{data, error, loading, reload}` of an address; another `version` fetches it again. `null` fetches nothing. */
 export function useData(path, version = 0) {
   const [state, setState] = useState({ path, data: null, error: null, loading: path !== null });
@@ -14,7 +17,7 @@ export function useData(path, version = 0) {
     get(path, stop.signal).then(
       (data) => setState({ path, data, error: null, loading: false }),
       (error) => {
-        if (error.name !== "AbortError") setState((old) => ({ ...old, error, loading: false }));
+        if (error.name !== "AbortError") setState((old) => ({ ...old, data: left(old.data, error), error, loading: false }));
       },
     );
     return () => stop.abort();
@@ -38,10 +41,16 @@ export function useMemories(id, sessions, version) {
     const stop = new AbortController();
     const shown = (more, error = null) =>
       setState({ memories: [...known.current.values()].sort(bySession), more, error });
+    const read = new Map();
     readAll(id, sessions, stop.signal, (items, more) => {
-      for (const { memory, status } of items) known.current.set(memory.memory_id, { ...memory, status });
+      for (const { memory, status } of items) read.set(memory.memory_id, { ...memory, status });
+      known.current = more ? new Map([...known.current, ...read]) : read; // what was erased is read no more
       shown(more);
-    }).catch((error) => error.name !== "AbortError" && shown(false, error));
+    }).catch((error) => {
+      if (error.name === "AbortError") return;
+      if (error.status === 404) known.current = new Map();
+      shown(false, error);
+    });
     return () => stop.abort();
   }, [id, sessions, version, tries]);
   return { ...state, reload: () => setTries((number) => number + 1) };
@@ -74,7 +83,7 @@ export function useTimeline(id, root, version) {
         setState((old) => (more && old.data && old.data.memories.length > memories.length ? old : now));
       }
     };
-    read().catch((error) => error.name !== "AbortError" && setState((old) => ({ ...old, more: false, error })));
+    read().catch((error) => error.name !== "AbortError" && setState((old) => ({ data: left(old.data, error), more: false, error })));
     return () => stop.abort();
   }, [id, root, version, tries]);
   return { ...state, reload: () => setTries((number) => number + 1) };

@@ -33,10 +33,10 @@ export function Memories({ id, params, status, version, origin }) {
     <div>
       <${Filters} params=${params} speakers=${speakers} />
       <${Slider} at=${at} sessions=${sessions} memories=${memories} />
-      <p class="tools" role="status"><span>${plural(shown.length, "memory", "memories")}</span>
-        ${more && html`<span class="log">older ones are loading: ${all.length.toLocaleString("en")} so far</span>`}</p>
+      ${(!error || all.length > 0) && html`<p class="tools" role="status"><span>${plural(shown.length, "memory", "memories")}</span>
+        ${more && html`<span class="log">older ones are loading: ${all.length.toLocaleString("en")} so far</span>`}</p>`}
       ${error && html`<${Fault} error=${error} retry=${reload} />`}
-      ${!shown.length && !more && html`<${Empty} title="None of these">Another filter, or a later date, shows more.<//>`}
+      ${!shown.length && !more && !error && html`<${Empty} title="None of these">Another filter, or a later date, shows more.<//>`}
       ${shown.length > 0 && html`<${Rows} rows=${shown} height=${HEIGHT} label="Memories" active=${active} onActive=${setActive}
         onOpen=${(place) => change({ m: shown[place].memory_id })} onKey=${(event) => event.key === "Escape" && open && (change({ m: undefined }), true)}
         attrs=${(one) => ({ "data-open": one.memory_id === open ? "" : undefined })} row=${(one) => html`<${Row} memory=${one} />`} />`}

@@ -82,7 +82,8 @@ export function KeyForm({ why, done }) {
   const save = (event) => {
     event.preventDefault();
     setKey(event.target.elements.key.value);
-    done ? done() : dispatchEvent(new Event("eunoe-key"));
+    dispatchEvent(new Event("eunoe-key"));
+    if (done) done();
   };
   return html`<form class="key" onSubmit=${save}>
     <h2>A key, please</h2>
