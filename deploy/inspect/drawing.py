@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from textwrap import fill
 
@@ -28,8 +29,10 @@ def memory_line(memory: Memory) -> str:
 
 
 def _fate(memory: Memory) -> Iterator[str]:
-    """The status of a memory in a few words: ended, said again, perhaps contradicted."""
+    """The status of a memory in a few words: ended, until when, said again, perhaps contradicted."""
     ending = memory.ending
+    if ending is None and memory.expires_at is not None:
+        yield f"until {memory.expires_at - timedelta(microseconds=1):%Y-%m-%d}"
     if ending is not None and ending.by is not None and ending.session == memory.session:
         yield f"see {ending.by[:8]}"
     elif ending is not None:

@@ -1,7 +1,7 @@
 """Pictures of memory."""
 
 import shutil
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -97,6 +97,16 @@ def test_what_became_of_a_memory_stands_beside_it():
         'Ann lives in "Rome" (2026-01-02, m1, retired on 2026-01-02)',
         "Ann moved to [Lyon] (2026-01-03, m2, see m9)",
         "Ann has a cat (2026-01-04, m3, said again on 2026-01-01, perhaps contradicted by m8)",
+    ]
+
+
+def test_the_last_day_of_what_names_an_end_stands_beside_it():
+    last, ended = MEMORIES[2], MEMORIES[0]
+    ends = {"expires_at": datetime(2026, 3, 13, tzinfo=UTC)}
+    rows = printed(memories_tree("all", [ended.model_copy(update=ends), last.model_copy(update=ends)]))
+    assert [row for row in rows if "Ann" in row] == [
+        'Ann lives in "Rome" (2026-01-02, m1, superseded by m9 on 2026-01-02)',
+        "Ann has a cat (2026-01-04, m3, until 2026-03-12)",
     ]
 
 
