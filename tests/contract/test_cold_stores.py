@@ -274,7 +274,7 @@ async def test_a_bucket_that_does_not_exist_is_waited_for(monkeypatch: pytest.Mo
             await store.names("a")
 
 
-@pytest.mark.parametrize("address", ["nonsense://x/y", "s3://"])
+@pytest.mark.parametrize("address", ["nonsense://x/y", "s3://", "memory:///", "MEMORY://x", "file:///tmp"])
 def test_addresses_that_are_none_are_refused(address: str) -> None:
     with pytest.raises(Refused, match=r"EUNOE_COLD__STORE=.*is no object store"):
         cold_store(address)

@@ -22,6 +22,11 @@ T = TypeVar("T")
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
 _UNFINISHED: Final = ".part"
 _PRIVATE: Final = 0o700
+_NO_STORES: Final = {
+    "memory": "it is gone with its process",
+    "file": "name a folder by its path alone",  # obstore does not wait until a file is on the disk
+}
+"""Scheme that obstore knows → the reason for which no conversation may go there."""
 TIMEOUT_S: Final = 20
 """Seconds that a request to an object store may take, its retries included."""
 
@@ -265,6 +270,8 @@ def cold_store(address: str) -> ColdStore:
     if "://" not in address:
         return FolderColdStore(Path(address))
     shown = f"{scheme}://{urlsplit(address).hostname or ''}{urlsplit(address).path}"
+    if scheme in _NO_STORES:
+        raise Refused(f"EUNOE_COLD__STORE={shown} is no object store: {_NO_STORES[scheme]}")
     try:
         from obstore.exceptions import BaseError  # noqa: PLC0415 - the library is an option
         from obstore.store import from_url  # noqa: PLC0415
