@@ -153,6 +153,11 @@ class Memory(Value):
         return MemoryStatus.CURRENT if self.ending is None else self.ending.status
 
     @property
+    def speakers(self) -> tuple[str, ...]:
+        """Its speaker, then those of its evidence, each once."""
+        return tuple(dict.fromkeys((self.speaker, *(line.speaker for line in self.evidence))))
+
+    @property
     def order(self) -> tuple[int, int, str]:
         """Sort key for memories by age in log order, then by id."""
         return self.session, self.index, self.memory_id

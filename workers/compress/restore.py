@@ -6,7 +6,6 @@ from itertools import groupby
 from eunoe.schemas.decisions import Point
 from eunoe.schemas.memory import Segment
 from eunoe.workers.compress.segments import (
-    MAX_SPEAKERS,
     NAME,
     SEGMENTS,
     build_point,
@@ -15,6 +14,7 @@ from eunoe.workers.compress.segments import (
 )
 from eunoe.workers.compress.settings import CompressSettings
 from eunoe.workers.stage import Dependencies
+from eunoe.workers.text.names import first_speakers
 
 
 async def restore_points(dependencies: Dependencies, key: str) -> Sequence[Point]:
@@ -51,9 +51,8 @@ def _texts(segment: Segment) -> Iterator[list[str]]:
 
 def _names_then(segments: Sequence[Segment]) -> dict[int, tuple[str, ...]]:
     """Session → the speakers known when it was applied; their names are no terms of its segments."""
-    known: dict[str, None] = {}
+    known: tuple[str, ...] = ()
     found: dict[int, tuple[str, ...]] = {}
     for session, parts in groupby(segments, key=lambda segment: segment.session):
-        known.update(dict.fromkeys(line.speaker for segment in parts for line in segment.lines))
-        found[session] = tuple(known)[:MAX_SPEAKERS]
+        found[session] = known = first_speakers(known, (line.speaker for segment in parts for line in segment.lines))
     return found

@@ -13,11 +13,11 @@ from eunoe.schemas.memory import Segment
 from eunoe.schemas.model_ports import Vectors
 from eunoe.workers.compress.settings import CompressSettings
 from eunoe.workers.stage import Indexed, IndexEntry, StageTables
+from eunoe.workers.text.names import first_speakers
 from eunoe.workers.text.terms import document_vector, terms
 
 NAME = "compress"
 SEGMENTS, TERMS, STATS, READINGS = "segments", "terms", "stats", "readings"
-MAX_SPEAKERS = 64
 
 
 class Frequency(Value):
@@ -64,9 +64,8 @@ def build_segments(
 
 
 def speakers_of(stats: SegmentStats, event: SessionSegmented) -> tuple[str, ...]:
-    """All speakers so far, in order of appearance, at most `MAX_SPEAKERS`."""
-    names = dict.fromkeys((*stats.speakers, *(line.speaker for line in event.lines)))
-    return tuple(names)[:MAX_SPEAKERS]
+    """The first speakers of the conversation so far."""
+    return first_speakers(stats.speakers, (line.speaker for line in event.lines))
 
 
 def build_point(

@@ -22,7 +22,6 @@ VERTICES, NEWER, EDGES, PARENTS, COMPONENTS, STATS = "vertices", "newer", "edges
 TABLES = StageTables(digested=(VERTICES, NEWER, EDGES, PARENTS, COMPONENTS, STATS))
 
 MAX_EXPLANATION_CHARS = 300
-MAX_SPEAKERS = 64
 PAGE = 64
 """Maximum of outgoing edges in one document."""
 
@@ -100,7 +99,7 @@ class GraphStats(Value):
     """The last applied session."""
     memories: int = 0
     speakers: tuple[str, ...] = ()
-    """Speakers, whose names are left out of embeddings; at most `MAX_SPEAKERS`."""
+    """Speakers, whose names are left out of embeddings."""
     edges: dict[Relation, int] = Field(default_factory=dict)
     fallbacks: int = 0
     """Sessions decided by the offline judge because the model's answers were invalid."""

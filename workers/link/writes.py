@@ -12,7 +12,6 @@ from eunoe.workers.link.graph import (
     COMPONENTS,
     EDGES,
     MAX_EXPLANATION_CHARS,
-    MAX_SPEAKERS,
     NEWER,
     PARENTS,
     VERTICES,
@@ -31,6 +30,7 @@ from eunoe.workers.link.graph import (
     unite,
 )
 from eunoe.workers.link.judge import CODE, RelationJudgement, RelationPair
+from eunoe.workers.text.names import first_speakers
 
 SUSPICION = Provenance(code=CODE, model="suspicion")
 """Provenance of an edge that represents a suspicion of `update`."""
@@ -151,6 +151,5 @@ def stats_after(
 
 
 def add_speakers(speakers: Sequence[str], memories: Iterable[Memory]) -> tuple[str, ...]:
-    """``speakers`` and those of the memories and their evidence, in order of appearance, at most `MAX_SPEAKERS`."""
-    fresh = (name for memory in memories for name in (memory.speaker, *(line.speaker for line in memory.evidence)))
-    return tuple(dict.fromkeys((*speakers, *fresh)))[:MAX_SPEAKERS]
+    """The first of ``speakers`` and those of the memories and their evidence."""
+    return first_speakers(speakers, *(memory.speakers for memory in memories))

@@ -1,15 +1,24 @@
 """Removes the participants' names: in an embedding they pull all texts about one person together."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
+from typing import Final
 
 from eunoe.workers.text.caches import cached_by_length, total_chars
 from eunoe.workers.text.terms import UNSPACED
 
+MAX_SPEAKERS: Final = 64
+"""Speakers of a conversation whose names are left out of vectors and terms: the first ones."""
 _MIN_CHARS = 2
 """Characters of a name that is removed inside a word: a single ideograph is part of too many."""
 _HANGUL = re.compile("[\uac00-\ud7af]")
 _PARTICLES = "이가|이는|이를|이의|이도|은|는|이|가|을|를|의|도|와|과|랑|이랑|아|야|에게|한테|씨는|씨가|씨|님"
+
+
+def first_speakers(*names: Iterable[str]) -> tuple[str, ...]:
+    """The speakers in order of appearance, each once, at most `MAX_SPEAKERS`."""
+    return tuple(islice(dict.fromkeys(chain(*names)), MAX_SPEAKERS))
 
 
 def without_names(text: str, speakers: Sequence[str]) -> str:

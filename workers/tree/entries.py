@@ -1,6 +1,6 @@
 """The entries that a session adds to the tree: its memories, or its segments."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -48,8 +48,7 @@ class MemoryEntries:
 
 def memory_entry(memory: Memory) -> LeafEntry:
     """The leaf of a memory, with its speaker and those of its evidence."""
-    speakers = tuple(dict.fromkeys((memory.speaker, *(line.speaker for line in memory.evidence))))
-    return LeafEntry(memory.memory_id, memory.text, speakers, memory.at, ended=memory.ending is not None)
+    return LeafEntry(memory.memory_id, memory.text, memory.speakers, memory.at, ended=memory.ending is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +88,6 @@ def segment_entry(segment: Segment) -> LeafEntry:
     lines = [line for line in segment.lines if line.is_evidence]
     speakers = tuple(dict.fromkeys(line.speaker for line in lines))
     return LeafEntry(segment.segment_id, segment.denoised, speakers, max(line.at for line in lines))
-
-
-def names_of(known: Sequence[str], entries: Sequence[LeafEntry], limit: int) -> tuple[str, ...]:
-    """``known`` and the speakers of the entries, in order of appearance, at most ``limit``."""
-    return tuple(dict.fromkeys((*known, *(name for entry in entries for name in entry.speakers))))[:limit]
 
 
 def _is_findable(segment: Segment) -> bool:

@@ -13,7 +13,6 @@ CODE = "tree/3"
 
 NODES, VECTORS, SUMS, LEAVES, TERMS, STATS = "nodes", "vectors", "sums", "leaves", "terms", "stats"
 ROOT = "root"
-MAX_SPEAKERS = 64
 
 
 class TreeNode(Value):

@@ -5,9 +5,10 @@ from itertools import groupby
 
 from eunoe.schemas.decisions import Collection, Point, SparseVector
 from eunoe.workers.stage import Dependencies
+from eunoe.workers.text.names import first_speakers
 from eunoe.workers.text.terms import document_vector, terms
 from eunoe.workers.tree.loading import TreeReader
-from eunoe.workers.tree.nodes import MAX_SPEAKERS, NAME, NODES, VECTORS, TreeNode
+from eunoe.workers.tree.nodes import NAME, NODES, VECTORS, TreeNode
 from eunoe.workers.tree.settings import TreeSettings
 
 
@@ -38,9 +39,8 @@ async def restore_points(dependencies: Dependencies, key: str) -> Sequence[Point
 
 def _names_then(nodes: Sequence[TreeNode]) -> Mapping[int, tuple[str, ...]]:
     """Session → the speakers known when it was applied; their names are no terms of its leaves."""
-    known: dict[str, None] = {}
+    known: tuple[str, ...] = ()
     found: dict[int, tuple[str, ...]] = {}
     for session, made in groupby(sorted(nodes, key=lambda node: node.created), key=lambda node: node.created):
-        known.update(dict.fromkeys(name for node in made for name in node.speakers))
-        found[session] = tuple(known)[:MAX_SPEAKERS]
+        found[session] = known = first_speakers(known, *(node.speakers for node in made))
     return found

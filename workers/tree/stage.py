@@ -13,13 +13,13 @@ from eunoe.schemas.model_ports import Embedder, Vectors
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.models.vectors import quantized
 from eunoe.workers.stores.term_counts import frequency_writes
-from eunoe.workers.text.names import without_names
+from eunoe.workers.text.names import first_speakers, without_names
 from eunoe.workers.text.terms import terms
 from eunoe.workers.tree.aggregates import Aggregator, tasks_of
 from eunoe.workers.tree.ending import load_current, mark_ended
-from eunoe.workers.tree.entries import EntryChanges, EntrySource, names_of
+from eunoe.workers.tree.entries import EntryChanges, EntrySource
 from eunoe.workers.tree.loading import TreeReader
-from eunoe.workers.tree.nodes import MAX_SPEAKERS, TERMS, VECTORS, LeafFrequency, TreeStats
+from eunoe.workers.tree.nodes import TERMS, VECTORS, LeafFrequency, TreeStats
 from eunoe.workers.tree.reads import read_leaf_frequencies
 from eunoe.workers.tree.settings import TreeSettings
 from eunoe.workers.tree.tree import WorkingTree, base_threshold, insert
@@ -54,7 +54,7 @@ class TreeStage:
         known = await reader.leaves([entry.id for entry in changes.entries])
         changes = replace(changes, entries=tuple(entry for entry in changes.entries if entry.id not in known))
         stats = await reader.stats()
-        names = names_of(stats.speakers, changes.entries, MAX_SPEAKERS)
+        names = first_speakers(stats.speakers, *(entry.speakers for entry in changes.entries))
         tree = await reader.open(work, stats)
         vectors = await self._embed([entry.text for entry in changes.entries], names)
         base = await self._base_threshold(reader, stats, vectors)

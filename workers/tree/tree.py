@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from eunoe.schemas.errors import TornRead
 from eunoe.schemas.model_ports import Vectors
-from eunoe.workers.tree.nodes import MAX_SPEAKERS, ROOT, TreeNode
+from eunoe.workers.text.names import first_speakers
+from eunoe.workers.tree.nodes import ROOT, TreeNode
 from eunoe.workers.tree.settings import TreeSettings
 
 Vector = NDArray[np.float32]
@@ -232,7 +233,7 @@ def _attach(tree: WorkingTree, ancestors: Sequence[str], leaf: str, entry: LeafE
 def _with_entry(node: TreeNode, entry: LeafEntry) -> TreeNode:
     first = entry.at if node.first_at is None else min(node.first_at, entry.at)
     last = entry.at if node.last_at is None else max(node.last_at, entry.at)
-    speakers = tuple(dict.fromkeys((*node.speakers, *entry.speakers)))[:MAX_SPEAKERS]
+    speakers = first_speakers(node.speakers, entry.speakers)
     more = {"descendants": node.descendants + 1, "first_at": first, "last_at": last, "speakers": speakers}
     return with_current(node, 0 if entry.ended else 1).model_copy(update=more)
 

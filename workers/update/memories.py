@@ -13,6 +13,7 @@ from eunoe.workers.stage import Indexed, IndexEntry, StageTables
 from eunoe.workers.text.caches import cached_by_length
 from eunoe.workers.text.expiry import expiry_of
 from eunoe.workers.text.kinds import kind_of
+from eunoe.workers.text.names import first_speakers
 from eunoe.workers.text.terms import document_vector
 from eunoe.workers.update.settings import UpdateSettings
 
@@ -21,7 +22,6 @@ MEMORIES, CURRENT, TERMS, STATS = "memories", "current", "terms", "stats"
 CHANGES, SAID, CARRIED = "changes", "said", "carried"
 MAX_MERGED_EVIDENCE = 32
 """Maximum of older lines that a merged memory rests on: the latest."""
-MAX_SPEAKERS = 64
 
 
 class CurrentRef(Value):
@@ -194,9 +194,8 @@ def names_left_out(before: SessionSteps | None, speakers: Sequence[str], own: It
 
 
 def speakers_of(stats: MemoryStats, memories: Iterable[Memory]) -> tuple[str, ...]:
-    """All speakers of memories and of their evidence, in order of appearance, at most `MAX_SPEAKERS`."""
-    fresh = (name for memory in memories for name in (memory.speaker, *(line.speaker for line in memory.evidence)))
-    return tuple(dict.fromkeys((*stats.speakers, *fresh)))[:MAX_SPEAKERS]
+    """The first speakers of memories and of their evidence."""
+    return first_speakers(stats.speakers, *(memory.speakers for memory in memories))
 
 
 def build_point(key: str, memory: Memory, vector: Vectors, words: list[str], settings: UpdateSettings) -> Point:
