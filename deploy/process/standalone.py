@@ -254,8 +254,14 @@ async def _start_journal(
 
 async def _end_log(stack: LocalStack, writer: JournalWriter) -> None:
     """End the broker before the one that writes its log down: other processes may produce until it has ended."""
-    await stack.stop_broker()
-    await writer.finish()
+    aiokafka = logging.getLogger("aiokafka")
+    level = aiokafka.level
+    aiokafka.setLevel(logging.CRITICAL)  # the broker is to be gone
+    try:
+        await stack.stop_broker()
+        await writer.finish()
+    finally:
+        aiokafka.setLevel(level)
 
 
 async def _settle(

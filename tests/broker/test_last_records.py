@@ -55,3 +55,18 @@ async def test_what_the_broker_takes_until_it_ends_is_journalled(tmp_path: Path)
         await _end_log(cast("LocalStack", Until()), writer)
         journal.close()
     assert [entry.key for entry in Journal(tmp_path / "journal").read(0)] == [b"acme/c"]
+
+
+async def test_a_stop_is_clean_although_clients_are_connected(tmp_path: Path) -> None:
+    async with LocalStack(tmp_path) as stack:
+        await create_topics(kafka(stack), NAMES, 1)
+        journal = Journal(tmp_path / "journal")
+        writer = JournalWriter(journal, kafka(stack), NAMES, stack.epoch)
+        await writer.start()
+        async with AIOKafkaProducer(bootstrap_servers=stack.kafka, enable_idempotence=False):
+            await writer.drain()
+            stack.mark_drained()
+            await _end_log(stack, writer)
+        journal.close()
+    async with LocalStack(tmp_path) as stack:
+        assert stack.clean_start
