@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from eunoe.deploy.clients.erasures import waiting_erasures
-from eunoe.deploy.rounds import Faults, repeat
+from eunoe.deploy.observability.rounds import Faults, repeat
 from eunoe.schemas.erasure import ErasureLedger
 
 EVERY_S: Final = 60.0

@@ -36,9 +36,9 @@ from eunoe.deploy.gateway.redis_absence import RedisAbsence
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.local.tansu.identity import refuse_ordinary_broker
 from eunoe.deploy.local.wakeups import receive_wakeups
+from eunoe.deploy.observability.rounds import Faults, repeat
 from eunoe.deploy.observability.server import parse_address
 from eunoe.deploy.observability.traces import traced
-from eunoe.deploy.rounds import Faults, repeat
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
 from eunoe.streams.cancelling import cancelled

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from eunoe.deploy.rounds import Faults, repeat
+from eunoe.deploy.observability.rounds import Faults, repeat
 from eunoe.schemas.model_ports import LanguageModel
 from eunoe.streams.cancelling import cancelled
 from eunoe.workers.models.dialect import Formatting

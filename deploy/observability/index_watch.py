@@ -7,7 +7,7 @@ from typing import Final
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.observability.health import HealthState
-from eunoe.deploy.rounds import Faults, repeat
+from eunoe.deploy.observability.rounds import Faults, repeat
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Unavailable
 from eunoe.workers.derive.index_guard import SERVER, IndexGuard

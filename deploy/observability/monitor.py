@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from eunoe.deploy.observability.health import HealthState
-from eunoe.deploy.rounds import Faults, repeat
+from eunoe.deploy.observability.rounds import Faults, repeat
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.cancelling import cancelled
 from eunoe.streams.group.end_watch import EndWatch

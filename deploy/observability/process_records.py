@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from eunoe.deploy.observability.counters import item_document
 from eunoe.deploy.observability.metrics import MetricSources
-from eunoe.deploy.rounds import Faults, repeat
+from eunoe.deploy.observability.rounds import Faults, repeat
 from eunoe.schemas.base import Time, Value
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.cancelling import cancelled

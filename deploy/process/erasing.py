@@ -15,8 +15,8 @@ from eunoe.deploy.clients.erasures import is_pending, open_erasures
 from eunoe.deploy.exits import Exit, meaning
 from eunoe.deploy.local.children import dies_with_parent
 from eunoe.deploy.local.private import open_private
+from eunoe.deploy.observability.rounds import Faults
 from eunoe.deploy.process.forked import Forked, ForkServer, end_process
-from eunoe.deploy.rounds import Faults
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import current_policies
 from eunoe.schemas.errors import Unavailable

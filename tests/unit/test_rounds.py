@@ -16,9 +16,9 @@ from eunoe.deploy.observability.counters import WorkerMeter, metered
 from eunoe.deploy.observability.health import HealthState
 from eunoe.deploy.observability.monitor import monitored
 from eunoe.deploy.observability.process_records import announced
+from eunoe.deploy.observability.rounds import Faults, repeat
 from eunoe.deploy.process import erasing
 from eunoe.deploy.process.erasing import EraserOnDemand
-from eunoe.deploy.rounds import Faults, repeat
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import ErasureRequest
 from eunoe.schemas.errors import Refused, Unavailable
@@ -51,7 +51,7 @@ async def test_a_fault_that_nobody_foresaw_is_told_without_its_values_and_the_ne
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     work = Failing(ValueError("what Ann said"), ValueError("what Ann said"), Refused("set A"), Unavailable("away"))
-    with caplog.at_level(logging.INFO, "eunoe.deploy.rounds"):
+    with caplog.at_level(logging.INFO, "eunoe.deploy.observability.rounds"):
         task = asyncio.create_task(repeat(work, 0, Faults("the look")))
         await done(work)
     await cancelled(task)
