@@ -26,9 +26,9 @@ LEDGER = Path("erasures", "ledger.sqlite")
 KEY_STORE = Path("keys", "store.sqlite")
 """The data keys of a kept data directory."""
 KEK = Path("keys", "kek")
+"""The operator's key that wraps them: to be backed up apart from everything else."""
 COLD = Path("cold")
 """The state of idle conversations of a kept data directory."""
-"""The operator's key that wraps them: to be backed up apart from everything else."""
 _SWEEP_SECONDS = 15.0
 _BROKER_STOP_SECONDS = 0.2
 _PORT_TRIES = 5
