@@ -19,6 +19,7 @@ from eunoe.workers.tree.outline import label, walk
 from eunoe.workers.update.reads import HistoryEntry
 
 LABEL_CHARS = 32
+_NO_LINKS = "; the offline rules link only what they are sure of, a language model finds more (EUNOE_MODEL)"
 
 
 def memory_line(memory: Memory) -> str:
@@ -58,7 +59,7 @@ def timelines_tree(title: str, memories: Sequence[Memory], edges: Sequence[Edge]
             _grow(root, memory, known, newer, shown)
     alone = [memory for memory in memories if memory.memory_id not in newer and memory.memory_id not in led_to]
     if alone:
-        rest = root.add(f"[dim]memories without links: {len(alone)}[/]")
+        rest = root.add(f"[dim]memories without links: {len(alone)}{'' if edges else _NO_LINKS}[/]")
         for memory in alone:
             rest.add(memory_line(memory))
     return root

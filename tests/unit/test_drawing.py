@@ -62,6 +62,14 @@ def test_timelines_run_from_old_to_new_with_their_relations():
     ]
 
 
+def test_timelines_without_links_say_why_there_may_be_none():
+    assert printed(timelines_tree("c", MEMORIES, []))[:3] == [
+        "c: 3 memories, 0 links",
+        "memories without links: 3; the offline rules link only what they are sure of, a language model",
+        "finds more (EUNOE_MODEL)",
+    ]
+
+
 def test_a_memory_that_two_lead_to_is_shown_once_and_then_named():
     rows = printed(timelines_tree("c", MEMORIES, [edge(1, 3, Relation.CAUSE), edge(2, 3, Relation.SAME_TOPIC)]))
     assert [row for row in rows if "cat" in row] == [
