@@ -113,6 +113,14 @@ async def test_the_slider_goes_back_to_what_was_known(window: Window) -> None:
     assert 0 < await window.page.get_by_role("option").count() < 26
 
 
+async def test_a_memory_says_until_when_it_holds(window: Window) -> None:
+    await window.open(f"/c/{ASKED}/memories?q=porto")
+    plan = window.page.get_by_role("option").filter(has_text="Porto in October")
+    assert "until 31 Oct 2025" in await plan.inner_text()
+    await plan.click()
+    await window.page.locator("aside").get_by_text("until 31 Oct 2025").wait_for()
+
+
 async def test_a_reply_in_a_transcript_leads_to_its_reasons(window: Window) -> None:
     await window.open(f"/c/{ASKED}/sessions?s=6")
     await window.page.get_by_role("link", name="why this reply?").click()

@@ -5,7 +5,7 @@ import { inConversation } from "./api.js";
 import { useData } from "./data.js";
 import { change, link } from "./route.js";
 import { Quote } from "./sessions.js";
-import { At, Known, MadeBy, Said, Shown, Status, short } from "./ui.js";
+import { At, Known, MadeBy, Said, Shown, Status, Until, short } from "./ui.js";
 
 export const KINDS = {
   added: "was formed",
@@ -31,7 +31,8 @@ export function MemoryPanel({ id, memory, version, close }) {
 export function Memory({ id, memory }) {
   const status = memory.ending ? memory.ending.status : "current";
   return html`<h3><${Said} text=${memory.text} /></h3>
-    <p><${Status} status=${status} /> <${At} at=${memory.at} time=${false} /> · <span dir="auto">${memory.speaker}</span> · from ${ORIGINS[memory.origin]}</p>
+    <p><${Status} status=${status} /> <${At} at=${memory.at} time=${false} /> · <span dir="auto">${memory.speaker}</span> · from ${ORIGINS[memory.origin]}
+      <${Until} memory=${memory} /></p>
     <p><${Known} at=${memory.known_from} /></p><p><${MadeBy} by=${memory.made_by} /></p>
     <h4>It rests on</h4>
     ${memory.evidence.map((line) => html`<${Quote} key=${line.utterance_id} id=${id} line=${line} session=${memory.session} />`)}

@@ -3,7 +3,7 @@
 import { html, useMemo, useState } from "./htm-preact.mjs";
 import { asOf, useMemories } from "./data.js";
 import { change } from "./route.js";
-import { Empty, Fault, Known, Rows, Said, Status, day, plural } from "./ui.js";
+import { Empty, Fault, Known, Rows, Said, Status, Until, day, plural } from "./ui.js";
 import { MemoryPanel } from "./history.js";
 
 const FILTERS = { current: "hold", ended: "ended", all: "all" };
@@ -49,6 +49,7 @@ function Row({ memory }) {
   return html`<span class=${`what ${memory.status}`}><${Said} text=${memory.text} /></span>
     <span class="meta"><time datetime=${memory.at}>${day(memory.at)}</time> · <span dir="auto">${memory.speaker}</span>
       ${memory.origin !== "summary" && ` · ${memory.origin}`} ${memory.status !== "current" && html`<${Status} status=${memory.status} />`}
+      <${Until} memory=${memory} />
       ${memory.reinforced.length > 0 && html`<span class="status current">said again</span>`}
       ${memory.suspected.length > 0 && !memory.ending && html`<span class="status suspected">perhaps contradicted</span>`}</span>`;
 }

@@ -24,6 +24,12 @@ export function Known({ at, word = "known since" }) {
   return html`<span class="log">${word} <time datetime=${at} title="log time ${at}">${day(at)} ${minute(at)} UTC</time></span>`;
 }
 
+/** The last day on which a memory holds, where its text names one and nothing has ended it before. */
+export function Until({ memory }) {
+  if (!memory.expires_at || memory.ending) return null;
+  return html` · <span class="log">until <time datetime=${memory.expires_at}>${day(Date.parse(memory.expires_at) - 1)}</time></span>`;
+}
+
 /** Text of people: its own direction, and never markup. */
 export const Said = ({ text, class: name = "" }) => html`<span dir="auto" class=${`said ${name}`}>${text}</span>`;
 
