@@ -105,11 +105,7 @@ async def open_standalone(
     when a part does not come up.
     """
     _check_http_port(options)
-    async with (
-        LocalStack(options.data, options.ports) as stack,
-        AsyncExitStack() as journalling,
-        AsyncExitStack() as closing,
-    ):
+    async with LocalStack(options.data, options.ports) as stack, AsyncExitStack() as last, AsyncExitStack() as closing:
         unpinned = on_stack(settings, stack.urls)
         settings = await live_settings(unpinned)
         kept = stack.kept
@@ -118,10 +114,10 @@ async def open_standalone(
         if options.workers:
             await _check_erasures(settings)
         await create_topics(settings.kafka_settings, settings.names, settings.partitions)
-        keys = await journalling.enter_async_context(open_data_keys(settings))
+        keys = await last.enter_async_context(open_data_keys(settings))
         journal = await _restore(settings, stack, kept, report, keys) if kept is not None else None
         workers = await _start_workers(settings, stack, closing, forks) if options.workers else ()
-        writer = await _start_journal(settings, stack, journal, journalling, keys) if journal is not None else None
+        writer = await _start_journal(settings, stack, journal, last, keys) if journal is not None else None
         if workers and not stack.clean_start:
             await drained(settings, options.drain_s * 30, report)
         gateway = None
