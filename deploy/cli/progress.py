@@ -1,19 +1,37 @@
 """Progress bars on standard error."""
 
-from typing import Self
+from typing import Final, Self
 
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
+from rich.text import Text
 
 from eunoe.deploy.cli.output import errors
 from eunoe.deploy.progress import Advance
+
+_WIDE: Final = 120
+"""Columns of a terminal from which on a bar is long."""
+
+
+class _Detail(TextColumn):
+    """The detail behind a bar: where there is little room it is cut, before a count or a time is."""
+
+    def __init__(self) -> None:
+        super().__init__("{task.fields[detail]}", table_column=Column())
+
+    def render(self, task: Task) -> Text:
+        text = super().render(task)
+        text.no_wrap, text.overflow = True, "ellipsis"
+        return text
 
 
 class ProgressBars:
@@ -25,12 +43,12 @@ class ProgressBars:
 
     def __init__(self, *, quiet: bool = False, transient: bool = False) -> None:
         self._bars = Progress(
-            TextColumn("{task.description:>14}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[detail]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            TextColumn("{task.description}", justify="right"),
+            BarColumn(40 if errors.width >= _WIDE else 10),
+            MofNCompleteColumn(table_column=_whole()),
+            TimeElapsedColumn(table_column=_whole()),
+            TimeRemainingColumn(table_column=_whole()),
+            _Detail(),
             console=errors,
             disable=quiet or (transient and not errors.is_terminal),
             transient=transient,
@@ -63,3 +81,8 @@ class ProgressBars:
             self._bars.start()
             self._tasks[phase] = self._bars.add_task(phase, total=None, detail="")
         return self._tasks[phase]
+
+
+def _whole() -> Column:
+    """A column that is not cut as long as another one can be."""
+    return Column(no_wrap=True)

@@ -2,7 +2,7 @@
 
 import pytest
 from redis.asyncio import Redis, RedisCluster
-from redis.exceptions import MovedError, RedisClusterException
+from redis.exceptions import MovedError, RedisClusterException, ResponseError
 
 from eunoe.schemas.errors import Misconfigured, Unavailable
 from eunoe.workers.stores.connection import RedisConnection
@@ -14,6 +14,7 @@ CANNOT = "Redis Cluster cannot be connected. Please provide at least one reachab
 HELLO = (
     "HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option"
 )
+PROTECTED = "DENIED Redis is running in protected mode because protected mode is enabled and no password is set"
 
 
 def connection(fault: Exception, *, cluster: bool = False) -> RedisConnection:
@@ -46,8 +47,16 @@ async def test_any_other_fault_of_ours_stays_what_it_is():
         ),
         (RedisClusterException(f"{CANNOT}Cluster mode is not enabled on this node"), True, "no cluster.*redis://"),
         (RedisClusterException(CANNOT + HELLO), True, "refuses the login: set user and password in EUNOE_REDIS_URL"),
+        (ResponseError(PROTECTED), False, "Redis at localhost:1 answers its own machine alone.*password"),
+        (RedisClusterException(CANNOT + PROTECTED), True, "answers its own machine alone.*password"),
     ],
-    ids=["one node of a cluster", "a cluster that is none", "a cluster without the password"],
+    ids=[
+        "one node of a cluster",
+        "a cluster that is none",
+        "a cluster without the password",
+        "protected",
+        "all protected",
+    ],
 )
 async def test_a_wrong_address_is_named_and_not_waited_for(fault: Exception, cluster: bool, told: str):
     with pytest.raises(Misconfigured, match=told):

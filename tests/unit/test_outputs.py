@@ -1,6 +1,7 @@
 """What a command says where its output takes nothing, or not every character."""
 
 import os
+import re
 import subprocess
 import sys
 from io import StringIO
@@ -73,3 +74,13 @@ def test_bars_that_show_nothing_print_nothing(
     with progress.ProgressBars(quiet=quiet) as bars:
         bars("made", units, units)
     assert [line.split()[0] for line in written.getvalue().splitlines()] == lines
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_the_count_and_the_times_of_a_bar_are_whole_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, width: int):
+    written = StringIO()
+    monkeypatch.setattr(progress, "errors", VisibleConsole(file=written, width=width))
+    with progress.ProgressBars() as bars:
+        bars("memory", 60_610, 1_000_000, "6 sessions, 1,073 events/s, no model calls")
+    (line,) = written.getvalue().splitlines()
+    assert re.search(r" memory .*60610/1000000 0:00:0\d -:--:-- 6", f" {line}")

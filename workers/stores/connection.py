@@ -64,6 +64,8 @@ def _refusal(fault: BaseException, *, asks_cluster: bool) -> str | None:
         return "refuses the login: set user and password in EUNOE_REDIS_URL"
     if isinstance(fault, faults.NoPermissionError):
         return f"does not let this user do everything ({text:.200}): grant ~PREFIX* and the commands to it"
+    if "running in protected mode" in text:
+        return "answers its own machine alone (protected-mode): give it a password, or a network that nobody else is in"
     if isinstance(fault, faults.ResponseError) and "DB index" in text:
         return "has no such database: change the number at the end of EUNOE_REDIS_URL"
     if isinstance(fault, faults.MovedError) and not asks_cluster:
