@@ -22,7 +22,9 @@ GATEWAY_SERVICE = """\
     # a key: docker compose --file deploy/compose.yaml run --rm gateway keys create
     volumes:
       - keys:/keys
-      - erasures:/erasures"""
+      - erasures:/erasures
+      - datakeys:/datakeys
+      - cold:/cold"""
 
 ABSENT_ALERT = """\
       - alert: EunoeStageAbsent

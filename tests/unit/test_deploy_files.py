@@ -88,12 +88,21 @@ def test_compose_carries_out_erasures_whose_ledger_every_process_has(compose: di
     assert services["eraser"]["command"] == ["erase", "serve"]
     assert services["eraser"]["restart"] == "unless-stopped"
     assert services["eraser"]["healthcheck"] == services["intake"]["healthcheck"]
-    assert "erasures" in compose["volumes"]
     for name in ("eraser", "gateway", "topics", *STAGES):
         assert services[name]["environment"]["EUNOE_ERASURES"] == "${EUNOE_ERASURES:-/erasures/ledger.sqlite}"
         assert "erasures:/erasures" in services[name]["volumes"], name
+
+
+def test_data_keys_and_cold_conversations_of_compose_outlive_a_container_and_are_the_image_users(
+    compose: dict[str, Any],
+) -> None:
+    for name in ("eraser", "gateway", "topics", *STAGES):
+        assert {"datakeys:/datakeys", "cold:/cold"} <= set(compose["services"][name]["volumes"]), name
+    assert compose["volumes"].keys() >= {"keys", "erasures", "datakeys", "cold"}
     (made,) = (rest for key, rest in instructions(DEPLOY / "Dockerfile") if key == "RUN" and "useradd" in rest)
-    assert made.endswith("&& mkdir --mode 700 /keys /erasures && chown 10001 /keys /erasures")
+    assert made.endswith(
+        "&& mkdir --mode 700 /keys /erasures /datakeys /cold && chown 10001 /keys /erasures /datakeys /cold"
+    )
 
 
 def test_compose_points_every_stage_to_its_servers_by_settings_that_exist(compose: dict[str, Any]) -> None:
