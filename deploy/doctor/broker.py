@@ -36,7 +36,7 @@ async def check_broker(settings: Settings, findings: Findings) -> None:
         findings.ok(f"all topics of generation {names.generation} exist, with {counted(partitions, 'partition')}")
     except Refused as fault:
         findings.fault(str(fault))
-    _replicas([details[name] for name in specs if name in details], settings, findings)
+    check_replicas([details[name] for name in specs if name in details], settings, findings)
     findings.step("retention")
     for name, spec in specs.items():
         if name in details:
@@ -58,7 +58,8 @@ def _codecs(findings: Findings) -> None:
         findings.ok(f"reads records compressed with {', '.join(CODECS)}")
 
 
-def _replicas(details: Sequence[TopicDetail], settings: Settings, findings: Findings) -> None:
+def check_replicas(details: Sequence[TopicDetail], settings: Settings, findings: Findings) -> None:
+    """Look for partitions without a leader, and for topics of which there is one copy."""
     leaderless = [detail.name for detail in details if detail.without_leader]
     if leaderless:
         findings.fault(f"partitions without a leader in {', '.join(leaderless)}: look at the brokers")
@@ -66,7 +67,11 @@ def _replicas(details: Sequence[TopicDetail], settings: Settings, findings: Find
     if least > 1:
         findings.ok(f"{least} replicas or more of each topic")
     elif not settings.broker.embedded:
-        findings.warn("one replica of each topic: a lost disk loses the log", {"EUNOE_REPLICATION": "3"})
+        # no setting to copy: on one broker it would make no topic at all
+        findings.warn(
+            "one replica of each topic: a lost disk loses the log. On three brokers, make the topics with"
+            " EUNOE_REPLICATION=3"
+        )
     check_in_sync(details, findings)
 
 

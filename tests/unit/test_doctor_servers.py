@@ -13,7 +13,7 @@ from qdrant_client import AsyncQdrantClient
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 from eunoe.deploy.doctor.brief import brief_checks
-from eunoe.deploy.doctor.broker import check_in_sync, check_limits
+from eunoe.deploy.doctor.broker import check_in_sync, check_limits, check_replicas
 from eunoe.deploy.doctor.checks import all_checks
 from eunoe.deploy.doctor.erasures import check_erasures
 from eunoe.deploy.doctor.findings import Check, Findings, Level, exit_of, run_checks
@@ -88,6 +88,14 @@ def test_copies_that_an_acknowledged_record_needs_are_compared_with_those_there_
     check_in_sync(topics, findings)
     assert [one.level for one in findings.found] == levels
     assert all("one, two" in one.text for one in findings.found)
+
+
+def test_one_copy_of_a_topic_is_told_without_a_setting_that_one_broker_cannot_fulfil():
+    findings = Findings("broker")
+    check_replicas([TopicDetail("one", 1, 0, {}), TopicDetail("two", 3, 0, {})], Settings(), findings)
+    (found,) = findings.found
+    assert (found.level, dict(found.settings)) == (Level.WARNING, {})
+    assert "a lost disk loses the log" in found.text
 
 
 @pytest.mark.parametrize(
