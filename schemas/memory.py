@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from eunoe.schemas.base import Identifier, Name, Text, Time, Value, absent
-from eunoe.schemas.events import Insight, Line, Provenance, SessionEvent
+from eunoe.schemas.events import ConversationEvent, Insight, Line, Provenance, SessionEvent
 
 
 class Segment(Value):
@@ -232,3 +232,22 @@ class MemoriesChanged(SessionEvent):
     def added(self) -> tuple[Memory, ...]:
         """Memories added by this session."""
         return tuple(change.memory for change in self.changes if change.kind is ChangeKind.ADDED)
+
+
+class DerivedReason(StrEnum):
+    """The reason why a conversation's memory was derived again in its place."""
+
+    ERASED = "erased"
+    """Something of the conversation was erased, or all of it."""
+    REPAIRED = "repaired"
+    """An operator repaired it."""
+
+
+class MemoriesDerived(ConversationEvent):
+    """A notice that a conversation's memory was derived again in its place: whoever keeps a copy reads it again.
+
+    It names nothing of what was erased, and may come more than once. Stages pass over it.
+    """
+
+    type: Literal["memories_derived"] = "memories_derived"
+    reason: DerivedReason

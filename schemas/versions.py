@@ -18,7 +18,7 @@ from eunoe.schemas.events import (
     Utterance,
     UtteranceErased,
 )
-from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, MemoriesFormed
+from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, MemoriesDerived, MemoriesFormed
 from eunoe.schemas.records import DeadLetter, DeadLetterReason, RecordedAnswer
 from eunoe.schemas.replies import Recalled, Reply
 
@@ -42,6 +42,7 @@ CONTRACTS: Mapping[str, type[Contract]] = {
         MemoriesFormed,
         InsightsProposed,
         MemoriesChanged,
+        MemoriesDerived,
         ReplyRequested,
         ReplyContext,
         Reply,

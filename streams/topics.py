@@ -16,7 +16,7 @@ from eunoe.schemas.events import (
     SessionSkipped,
     Utterance,
 )
-from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, MemoriesFormed
+from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, MemoriesDerived, MemoriesFormed
 from eunoe.schemas.records import DeadLetter, RecordedAnswer
 from eunoe.schemas.replies import Recalled, Reply
 
@@ -82,7 +82,11 @@ TOPICS: Mapping[Topic, TopicSpec] = {
         TopicSpec(
             Topic.MEMORIES, "What sessions give memory to consider", (MemoriesFormed, InsightsProposed, SessionSkipped)
         ),
-        TopicSpec(Topic.CHANGES, "What became of memories: the change feed", (MemoriesChanged, SessionSkipped)),
+        TopicSpec(
+            Topic.CHANGES,
+            "What became of memories: the change feed",
+            (MemoriesChanged, SessionSkipped, MemoriesDerived),
+        ),
         TopicSpec(Topic.REPLY_REQUESTS, "Asks on their way to blend", (ReplyRequested,)),
         TopicSpec(Topic.REPLY_CONTEXTS, "Asks on their way to the responder", (ReplyContext,), retention_ms=WEEK_MS),
         TopicSpec(Topic.REPLIES, "Answers for clients", (Reply, Recalled), derived=False, retention_ms=WEEK_MS),

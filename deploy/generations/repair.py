@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from eunoe.deploy.clients.bootstrap import Clients
+from eunoe.deploy.generations.followers import tell_followers
 from eunoe.deploy.generations.repaired_asks import BLEND, Asks, held_turns, with_asks
 from eunoe.deploy.generations.repaired_index import Ids, document_ids, unsent_ids, write_index
 from eunoe.deploy.inspect.dead_letters import LetterFilter, close, read_letters
@@ -16,6 +17,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Collection, Ledger, Scope
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Refused, SnapshotLost, Unavailable
+from eunoe.schemas.memory import DerivedReason
 from eunoe.schemas.ports import StoredConversation
 from eunoe.schemas.position_ports import ReadPartition
 from eunoe.schemas.records import DeadLetterReason
@@ -90,6 +92,8 @@ class Repairer:
     """Whether a decision that intake has in hand is refused, too, and late points: they may hold what is erased."""
     before_swap: BeforeSwap | None = None
     """Called with the records of the log that the state is derived from, before each attempt to replace it."""
+    tells: bool = True
+    """Whether it tells those who follow memory; if not, the caller does, who has more to do before."""
 
     async def held(self) -> list[str]:
         """The keys of the conversations with held dead letters, sorted."""
@@ -212,6 +216,8 @@ class Repairer:
         removed = await write_index(self.clients.dependencies.index, derived, swapped.ledgers, swapped.late)
         if (asks := swapped.ledgers[BLEND].outbox) is not None:
             await self.clients.sender.send(Scope(BLEND, key), asks)
+        if self.tells:  # before the letters are closed: they let a repair that was killed be repeated
+            await tell_followers(self.clients.publisher, key, DerivedReason.REPAIRED)
         await close(self.clients.publisher, letters, Closing.REPAIRED)
         still = RedisBlocked(self.clients.redis, self.clients.keys)
         for stage, kind in product(TABLES, BlockReason):

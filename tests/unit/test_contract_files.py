@@ -62,6 +62,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "memories_changed": {
         "conversation_id": "c", "session": 1, "known_from": AT, "changes": [{"kind": "added", "memory": MEMORY}],
     },
+    "memories_derived": {"conversation_id": "c", "reason": "erased"},
     "session_skipped": {"conversation_id": "c", "session": 2, "stage": "segment", "error": "failed"},
     "reply_requested": {"conversation_id": "c", "session": 1, "turn": 3, "request": ASK, "question": LINE},
     "reply_context": {"conversation_id": "c", "session": 1, "request": ASK, "question": LINE, "dialogue": [LINE]},
@@ -199,6 +200,7 @@ def test_a_schema_refuses_what_is_missing_strange_or_of_another_version(tag: str
         ("session_closed", "session", 0),
         ("session_closed", "reason", "bored"),
         ("session_segmented", "spans", [{"first": -1, "last": 0}]),
+        ("memories_derived", "reason", "bored"),
         ("reply", "known_session", -1),
         ("dead_letter", "reason", "mood"),
     ],

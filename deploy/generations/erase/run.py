@@ -1,8 +1,8 @@
 """The steps of an erasure; each can be repeated, so that an interrupted one is finished by running it again.
 
 Intent in the ledger of erasures → a new data key → in each generation: derive again without it, seal the rest of the
-log anew, swap (which fences late workers), index, replies, letters, timer → the old keys destroyed → files rewritten →
-mark in the state store → receipt in the ledger.
+log anew, swap (which fences late workers), index, replies, letters, timer, notice to those who follow memory → the old
+keys destroyed → files rewritten → mark in the state store → receipt in the ledger.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from eunoe.deploy.generations.erase.limits import door_kept, not_covered
 from eunoe.deploy.generations.erase.places import Naming, count_places
 from eunoe.deploy.generations.erase.receipt import NotCovered, Receipt, Remains, places_of, signed, subject_of
 from eunoe.deploy.generations.erase.traces import close_letters, drop_replies, forget_conversation
+from eunoe.deploy.generations.followers import tell_followers
 from eunoe.deploy.generations.repair import INTAKE, Repaired, Repairer
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
@@ -37,6 +38,7 @@ from eunoe.schemas.erasure import (
     erased_parts,
 )
 from eunoe.schemas.errors import Refused, RequestRefused, Unavailable
+from eunoe.schemas.memory import DerivedReason
 from eunoe.streams.admin import check_partitions
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.erasing import Conversation, erasure_of
@@ -175,7 +177,7 @@ class Eraser:
     ) -> "_InGeneration":
         clients, repairer = await closing.enter_async_context(self.opened(settings, part))
         change = KeyChange(settings, clients, erasure, part, repairer.partitions)
-        return _InGeneration(settings, clients, replace(repairer, before_swap=change.seal_anew), change)
+        return _InGeneration(settings, clients, replace(repairer, before_swap=change.seal_anew, tells=False), change)
 
     async def _read(
         self, clients: Clients, repairer: Repairer, request: ErasureRequest, part: ErasedPart | None
@@ -247,6 +249,7 @@ class _InGeneration:
         if not done.records:
             await forget_conversation(self.clients, self.repairer.partitions, part.key)
         await self.clients.erased_snapshots.clean(part.key, time())
+        await tell_followers(self.clients.publisher, part.key, DerivedReason.ERASED)
         return await _remains(self.clients, self.settings, done)
 
     async def check_kept(self, began: int) -> None:
