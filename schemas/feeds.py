@@ -1,7 +1,7 @@
-"""The feed of sessions that become memory, as the gateway sends it and its clients read it."""
+"""The feed of what becomes memory, as the gateway sends it and its clients read it."""
 
 from eunoe.schemas.base import Identifier, Time, Value
-from eunoe.schemas.memory import ChangeKind
+from eunoe.schemas.memory import ChangeKind, DerivedReason
 
 
 class RememberedSession(Value):
@@ -19,3 +19,10 @@ class RememberedSession(Value):
     """Whether the session failed at a stage, so that nothing of it is in memory."""
     applied: dict[str, int]
     """Stage → the last session that it has applied; links and tree may come a little later."""
+
+
+class DerivedConversation(Value):
+    """A conversation whose memory was derived again in its place: read again what is kept of it."""
+
+    conversation_id: Identifier
+    reason: DerivedReason

@@ -138,8 +138,9 @@ class HttpMemoryClient(ConversationClient):
     def remembered(self, *, after: str | None = None, timeout: float = 30.0) -> AsyncGenerator[FeedEvent]:
         """The sessions of the conversation as they become memory: behind the place ``after``, else from now on.
 
-        Goes on by itself where the stream breaks, at any replica, and misses nothing. Raises `Unavailable` where no
-        stream can be opened for ``timeout`` seconds; the ``place`` of the last event is then where to go on.
+        Tells also that it was derived again, as by an erasure (`FeedEvent.derived`). Goes on by itself where the stream
+        breaks, at any replica, and misses nothing. Raises `Unavailable` where no stream can be opened for ``timeout``
+        seconds; the ``place`` of the last event is then where to go on.
         """
         return remembered_feed(self._gateway, self._conversation["conversation_id"], after=after, timeout=timeout)
 

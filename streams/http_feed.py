@@ -1,4 +1,4 @@
-"""The feed of sessions that become memory, followed over HTTP. Knows no Kafka."""
+"""The feed of what becomes memory, followed over HTTP. Knows no Kafka."""
 
 import asyncio
 import random
@@ -9,7 +9,7 @@ from typing import Final
 
 import httpx2
 
-from eunoe.schemas.feeds import RememberedSession
+from eunoe.schemas.feeds import DerivedConversation, RememberedSession
 from eunoe.streams.gateway import GatewayConnection, GatewayRequest, TryAgain, path_of
 
 _PAUSE_S: Final = (0.1, 1.0)
@@ -23,13 +23,16 @@ class FeedEvent:
     place: str
     """Its id: the feed goes on behind it, at any replica."""
     session: RememberedSession | None
-    """`None`: memory was derived anew, all of it. Read again what you keep of it."""
+    """`None`: memory was derived again. Read again what you keep of it: of ``derived``, or of all conversations."""
+    derived: DerivedConversation | None = None
+    """The conversation whose memory was derived again in its place, as by an erasure; `None`: another generation is
+    live, so that all were."""
 
 
 async def remembered_feed(
     gateway: GatewayConnection, conversation_id: str | None = None, *, after: str | None = None, timeout: float = 30.0
 ) -> AsyncGenerator[FeedEvent]:
-    """The sessions of a conversation, or of all that the key reaches, as they become memory.
+    """The sessions of a conversation, or of all that the key reaches, as they become memory, and what is derived again.
 
     Begins behind the place ``after``, else now; goes on by itself where the stream breaks. Ends by an exception alone:
     `Unavailable` where no stream can be opened for ``timeout`` seconds, `GatewayRefused` for a key without the right.
@@ -53,6 +56,8 @@ async def remembered_feed(
                     before, last = last, event.id or last
                     if event.event == "remembered" and last is not None:
                         yield FeedEvent(last, RememberedSession.from_json(event.data))
+                    elif event.event == "derived" and last is not None:
+                        yield FeedEvent(last, None, DerivedConversation.from_json(event.data))
                     elif event.event == "reset" and last is not None and last != before:
                         yield FeedEvent(last, None)  # the first event of the next stream, which has its place
         await asyncio.sleep(random.uniform(*_PAUSE_S))  # noqa: S311 - so that clients do not come all at once

@@ -20,13 +20,22 @@ EventPlace = tuple[str, int, int]
 """Generation, partition and offset of a record."""
 
 
+@dataclass(frozen=True, slots=True)
+class FeedText:
+    """An event of a feed, as all its streams send it."""
+
+    name: str
+    data: bytes
+    """JSON."""
+
+
 @dataclass(slots=True)
 class FeedSharing:
     """The looks and the events of all streams of a process."""
 
     _watched: dict[int, tuple[Subscription, str]] = field(default_factory=dict)
     _looking: "asyncio.Task[None] | None" = None
-    _events: "OrderedDict[EventPlace, asyncio.Future[bytes | None]]" = field(default_factory=OrderedDict)
+    _events: "OrderedDict[EventPlace, asyncio.Future[FeedText | None]]" = field(default_factory=OrderedDict)
 
     @contextmanager
     def watched(self, states: LiveStates, feed: Subscription, generation: str) -> Iterator[None]:
@@ -42,8 +51,8 @@ class FeedSharing:
                 self._looking.cancel()
                 self._looking = None
 
-    async def event(self, place: EventPlace, read: Callable[[], Awaitable[bytes | None]]) -> bytes | None:
-        """The text of the event at a place; only the first stream that comes there reads it."""
+    async def event(self, place: EventPlace, read: Callable[[], Awaitable[FeedText | None]]) -> FeedText | None:
+        """The event at a place; only the first stream that comes there reads it."""
         known = self._events.get(place)
         if known is None:
             known = self._events[place] = asyncio.ensure_future(read())
@@ -52,7 +61,7 @@ class FeedSharing:
                 self._events.popitem(last=False)
         return await asyncio.shield(known)
 
-    def _keep(self, place: EventPlace, done: "asyncio.Future[bytes | None]") -> None:
+    def _keep(self, place: EventPlace, done: "asyncio.Future[FeedText | None]") -> None:
         if done.cancelled() or done.exception() is not None:
             self._events.pop(place, None)
 

@@ -50,7 +50,7 @@ _RETRY_AFTER: Final = {
 }
 
 ASK_EVENTS: Final = ("accepted", "reply", "error", "closing")
-FEED_EVENTS: Final = ("ready", "remembered", "reset", "error", "closing")
+FEED_EVENTS: Final = ("ready", "remembered", "derived", "reset", "error", "closing")
 
 _PARAMETERS: Final = {
     "conversation": "The conversation's id.",

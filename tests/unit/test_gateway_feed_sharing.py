@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from eunoe.deploy.gateway.feed_sharing import FeedSharing
+from eunoe.deploy.gateway.feed_sharing import FeedSharing, FeedText
 from eunoe.schemas.errors import Unavailable
 
 PLACE = ("v1", 0, 7)
+EVENT = FeedText("remembered", b"{}")
 
 
 class Reader:
@@ -17,18 +18,18 @@ class Reader:
         self.reads = 0
         self.away = False
 
-    async def __call__(self) -> bytes:
+    async def __call__(self) -> FeedText:
         self.reads += 1
         await asyncio.sleep(0)
         if self.away:
             raise Unavailable("Redis is away")
-        return b"{}"
+        return EVENT
 
 
 async def test_streams_read_an_event_once():
     sharing, read = FeedSharing(), Reader()
-    assert await asyncio.gather(*(sharing.event(PLACE, read) for _ in range(50))) == [b"{}"] * 50
-    assert await sharing.event(PLACE, read) == b"{}"
+    assert await asyncio.gather(*(sharing.event(PLACE, read) for _ in range(50))) == [EVENT] * 50
+    assert await sharing.event(PLACE, read) == EVENT
     assert read.reads == 1
     await sharing.event(("v2", 0, 7), read)
     assert read.reads == 2
@@ -39,7 +40,7 @@ async def test_a_stream_that_ends_does_not_end_the_read_of_the_others():
     first, second = (asyncio.ensure_future(sharing.event(PLACE, read)) for _ in range(2))
     await asyncio.sleep(0)
     first.cancel()
-    assert await second == b"{}"
+    assert await second == EVENT
     assert read.reads == 1
 
 
@@ -50,7 +51,7 @@ async def test_a_read_that_fails_is_tried_again():
         with pytest.raises(Unavailable):
             await sharing.event(PLACE, read)
     read.away = False
-    assert await sharing.event(PLACE, read) == b"{}"
+    assert await sharing.event(PLACE, read) == EVENT
     assert read.reads == 3
 
 

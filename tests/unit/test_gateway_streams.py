@@ -11,7 +11,9 @@ import httpx
 import pytest
 
 from eunoe.deploy.gateway.routes.asks import accepts_stream
+from eunoe.deploy.generations.followers import tell_followers
 from eunoe.deploy.settings.sections import GatewaySettings
+from eunoe.schemas.memory import DerivedReason
 from eunoe.streams.feed import Subscription
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
@@ -168,6 +170,36 @@ async def test_sessions_are_told_as_they_become_memory(gateway):
         assert {each["conversation_id"] for each in told_} == {"c", "d"}
         await told(client, events=LATER)
         async with stream(client, f"{C}/remembered", **{"Last-Event-ID": first["id"]}) as resumed:
+            await resumed.data("ready")
+            assert (await resumed.data("remembered"))["session"] == 2
+
+
+async def test_a_conversation_that_was_derived_again_is_told_to_those_who_follow_it(gateway):
+    async with gateway.served() as client, gateway.served("other") as other:
+        await told(client)
+        async with (
+            stream(client, f"{C}/remembered") as one,
+            stream(client, "/v1/remembered") as all_,
+            stream(client, "/v1/conversations/d/remembered") as beside,
+            stream(other, "/v1/remembered") as strange,
+        ):
+            for events in (one, all_, beside, strange):
+                await events.data("ready")
+            await tell_followers(gateway.log, "acme/c", DerivedReason.ERASED)
+            derived = await one.next()
+            assert derived is not None
+            assert (derived["event"], json.loads(derived["data"])) == (
+                "derived",
+                {"conversation_id": "c", "reason": "erased"},
+            )
+            assert (await all_.data("derived"))["conversation_id"] == "c"
+            await told(client, events=LATER)
+            assert (await one.data("remembered"))["session"] == 2
+            await tell_followers(gateway.log, "acme/d", DerivedReason.REPAIRED)
+            await tell_followers(gateway.log, "other/c", DerivedReason.REPAIRED)
+            assert await beside.data("derived") == {"conversation_id": "d", "reason": "repaired"}
+            assert await strange.data("derived") == {"conversation_id": "c", "reason": "repaired"}
+        async with stream(client, f"{C}/remembered", **{"Last-Event-ID": derived["id"]}) as resumed:
             await resumed.data("ready")
             assert (await resumed.data("remembered"))["session"] == 2
 

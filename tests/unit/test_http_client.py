@@ -15,6 +15,7 @@ from pydantic import SecretStr
 
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.events import Provenance, Strategy
+from eunoe.schemas.memory import DerivedReason
 from eunoe.schemas.replies import Reply
 from eunoe.streams.http_client import (
     GatewayConnection,
@@ -231,6 +232,21 @@ async def test_the_feed_goes_on_behind_its_last_event_wherever_it_breaks():
     ]
     places = [request.headers.get("last-event-id") for request in script.seen]
     assert places == [None, "v1:0:6", "v1:0:6", "v1:0:6", "v1:0:8", "v1:0:8", "v2:0:4"]
+
+
+async def test_the_feed_names_a_conversation_that_was_derived_again():
+    derived = json.dumps({"conversation_id": "c", "reason": "erased"})
+    memory, script = scripted(
+        stream(("v1:0:5", "ready", "{}"), ("v1:0:6", "derived", derived), ("v1:0:7", "of a later version", "{}")),
+        stream(("v1:0:7", "ready", "{}"), ("v1:0:8", "remembered", session(2))),
+        problem(403, "this key lacks the scope 'memory:read'"),
+    )
+    feed = memory.remembered()
+    first, second = [await anext(feed) for _ in range(2)]
+    assert (first.place, first.session) == ("v1:0:6", None)
+    assert (first.derived.conversation_id, first.derived.reason) == ("c", DerivedReason.ERASED)
+    assert (second.place, second.session.session, second.derived) == ("v1:0:8", 2, None)
+    assert script.seen[1].headers["last-event-id"] == "v1:0:7"
 
 
 async def test_the_feed_of_all_conversations_begins_where_it_is_told_to():

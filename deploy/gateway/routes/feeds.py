@@ -1,4 +1,4 @@
-"""Routes that stream what becomes memory."""
+"""Routes that stream what becomes memory, and what was derived again."""
 
 import re
 from collections import Counter
@@ -11,15 +11,16 @@ from urllib.parse import quote
 
 from eunoe.deploy.gateway.bodies import FEED_PLACE, StreamQuery
 from eunoe.deploy.gateway.calls import Call
+from eunoe.deploy.gateway.feed_sharing import FeedText
 from eunoe.deploy.gateway.lookups import READ_COST
 from eunoe.deploy.gateway.problems import Problem, unavailable
 from eunoe.deploy.gateway.reads import read_progress
 from eunoe.deploy.gateway.sse import EventStream, write_event
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import SessionSkipped
-from eunoe.schemas.feeds import RememberedSession
+from eunoe.schemas.feeds import DerivedConversation, RememberedSession
 from eunoe.schemas.identity import split_key
-from eunoe.schemas.memory import MemoriesChanged
+from eunoe.schemas.memory import MemoriesChanged, MemoriesDerived
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
 from eunoe.streams.feed import Subscription
@@ -32,14 +33,14 @@ _ID: Final = re.compile(FEED_PLACE)
 
 
 async def follow_conversation(call: Call) -> EventStream:
-    """The sessions of one conversation as they become memory."""
+    """The sessions of one conversation as they become memory, and word that it was derived again."""
     partitions = await call.gateway.log().partitions(Topic.CHANGES)
     key = call.key.encode()
     return await _stream(call, [partition_of(key, partitions)], lambda found: found == key)
 
 
 async def follow_all(call: Call) -> EventStream:
-    """The sessions of all conversations of the tenant as they become memory."""
+    """The sessions of all conversations of the tenant as they become memory, and word of those derived again."""
     tenant = f"{quote(call.caller.tenant, safe='')}/".encode()
 
     def takes(key: bytes | None) -> bool:
@@ -118,10 +119,10 @@ async def _events(call: Call, feed: Subscription, place: FeedPlace, *, stale: bo
                 record = await feed.next()
                 place.offsets[record.partition] = record.offset + 1
                 where = place.generation, record.partition, record.offset
-                text = await shared.event(where, partial(_remembered, call, record))
-                if text is not None:
+                event = await shared.event(where, partial(_event, call, record))
+                if event is not None:
                     await call.gateway.credentials.caller(call.request.headers.get("authorization"))
-                    yield write_event("remembered", text, place.id())
+                    yield write_event(event.name, event.data, place.id())
     except Problem as refused:  # a stream outlives the key that it was opened with
         yield write_event("error", refused.document(call.id))
     except Unavailable as away:
@@ -137,28 +138,33 @@ async def _ending(call: Call, place: FeedPlace, fault: Unavailable) -> bytes:
     return write_event("error", unavailable(fault.server).document(call.id))
 
 
-async def _remembered(call: Call, record: Record) -> bytes | None:
-    """The event of a record, as JSON; `None` where it is about no session."""
+async def _event(call: Call, record: Record) -> FeedText | None:
+    """The event of a record; `None` where it tells nothing of memory."""
     live = await call.live()
     try:
         opened = await open_record(record, live.data_keys)
         event = None if opened is None else decode(opened.value)
     except ContractError:
         return None
-    if not isinstance(event, MemoriesChanged | SessionSkipped):
-        return None
-    applied = (await read_progress(live.store, event.key)).applied
+    if isinstance(event, MemoriesDerived):
+        derived = DerivedConversation(conversation_id=event.conversation_id, reason=event.reason)
+        return FeedText("derived", derived.to_json())
+    if isinstance(event, MemoriesChanged | SessionSkipped):
+        remembered = _remembered(event, (await read_progress(live.store, event.key)).applied)
+        return FeedText("remembered", remembered.to_json())
+    return None
+
+
+def _remembered(event: MemoriesChanged | SessionSkipped, applied: dict[str, int]) -> RememberedSession:
     if isinstance(event, SessionSkipped):
-        remembered = RememberedSession(
+        return RememberedSession(
             conversation_id=event.conversation_id, session=event.session, changes={}, skipped=True, applied=applied
         )
-    else:
-        remembered = RememberedSession(
-            conversation_id=event.conversation_id,
-            session=event.session,
-            known_from=event.known_from,
-            changes=dict(Counter(change.kind for change in event.changes)),
-            partial=event.partial,
-            applied=applied,
-        )
-    return remembered.to_json()
+    return RememberedSession(
+        conversation_id=event.conversation_id,
+        session=event.session,
+        known_from=event.known_from,
+        changes=dict(Counter(change.kind for change in event.changes)),
+        partial=event.partial,
+        applied=applied,
+    )
