@@ -9,8 +9,10 @@ from playwright.async_api import Route
 from eunoe.deploy.gateway.keys import KeyScope
 from eunoe.deploy.gateway.page.bundle import page_file
 from eunoe.deploy.gateway.page.export import read_snapshot
+from eunoe.deploy.generations.followers import tell_followers
 from eunoe.schemas.events import SessionEnded, Utterance
 from eunoe.schemas.identity import conversation_key
+from eunoe.schemas.memory import DerivedReason
 from tests.browser.conftest import Window
 from tests.support.page import DEMO, HOSTILE, LARGE, RIGHT_TO_LEFT, SCRIPT, START, TENANT
 
@@ -193,6 +195,33 @@ async def test_what_was_erased_leaves_the_open_page(window: Window) -> None:
     await window.sees("red boat")
     await window.page.get_by_text("1 memory", exact=True).wait_for()
     assert await window.page.get_by_text("Lyon").count() == 0
+
+
+async def test_an_erasure_alone_leaves_nothing_of_it_on_the_open_page(window: Window) -> None:
+    about = {"tenant": TENANT, "conversation_id": "derived", "session_id": "s"}
+    gateway, key = window.site.gateway, conversation_key(TENANT, "derived")
+    said = Utterance(**about, utterance_id="d1", speaker="Ann", text="I moved to Lyon in March.", at=START)
+    await gateway.log.append([said, SessionEnded(**about, at=START)])
+    lyon = window.page.get_by_text("Lyon")
+
+    async def without(route: Route) -> None:
+        answer = await route.fetch()
+        await route.fulfill(response=answer, json={**(await answer.json()), "memories": []})
+
+    async with window.page.expect_response(lambda one: one.url.endswith("/derived/remembered")):
+        await window.open("/c/derived/memories")
+    await lyon.first.wait_for()
+    await window.page.route("**/derived/memories?*", without)
+    await tell_followers(gateway.log, key, DerivedReason.ERASED)
+    await window.sees("Nothing is remembered yet")
+    assert await lyon.count() == 0
+    await window.go("/c/derived/ask")
+    await window.page.get_by_label("Question").fill("Where does Ann live?")
+    await window.page.get_by_role("button", name="Recall only").click()
+    await lyon.first.wait_for()
+    await tell_followers(gateway.log, key, DerivedReason.ERASED)
+    await window.sees("A question here leaves no trace.")
+    assert await lyon.count() == 0
 
 
 async def test_a_conversation_that_is_gone_is_not_shown_on(window: Window) -> None:

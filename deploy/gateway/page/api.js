@@ -99,7 +99,7 @@ function handled(event, take) {
     take(event);
     return "";
   }
-  if (event.event === "remembered") take(event);
+  if (event.event === "remembered" || event.event === "derived") take(event);
   return event.id;
 }
 

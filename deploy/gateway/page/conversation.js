@@ -20,6 +20,7 @@ const NEED_GATEWAY = ["ask", "why", "progress", "generations"];
 
 export function Conversation({ id, view, params }) {
   const [version, setVersion] = useState(0);
+  const [anew, setAnew] = useState(0); // of a memory that was derived again nothing is kept: something may be erased
   const [keys, setKeys] = useState(0);
   useEffect(() => {
     const another = () => setKeys((number) => number + 1);
@@ -29,11 +30,14 @@ export function Conversation({ id, view, params }) {
   useEffect(() => {
     const stop = new AbortController();
     let timer = 0;
-    const soon = () => {
+    const refresh = () => setVersion((number) => number + 1);
+    const take = ({ event }) => {
       clearTimeout(timer);
-      timer = setTimeout(() => setVersion((number) => number + 1), 500);
+      if (event !== "derived" && event !== "reset") return (timer = setTimeout(refresh, 500));
+      setAnew((number) => number + 1);
+      return refresh();
     };
-    follow(inConversation(id, "/remembered"), soon, stop.signal);
+    follow(inConversation(id, "/remembered"), take, stop.signal);
     return () => (clearTimeout(timer), stop.abort());
   }, [id, keys]);
   const status = useData(inConversation(id), version);
@@ -46,7 +50,7 @@ export function Conversation({ id, view, params }) {
     <div role="tabpanel" id="panel" aria-labelledby=${`tab-${name}`} tabindex="-1">
       ${status.error && html`<${Fault} error=${status.error} retry=${status.reload} />`}
       ${!status.data && !status.error && html`<${Loading} what="the conversation" />`}
-      ${status.data && !refused && html`<${View} id=${id} params=${params} status=${status.data} version=${version} />`}
+      ${status.data && !refused && html`<${View} key=${anew} id=${id} params=${params} status=${status.data} version=${version} />`}
     </div>
   </section>`;
 }
