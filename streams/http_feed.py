@@ -25,8 +25,8 @@ class FeedEvent:
     session: RememberedSession | None
     """`None`: memory was derived again. Read again what you keep of it: of ``derived``, or of all conversations."""
     derived: DerivedConversation | None = None
-    """The conversation whose memory was derived again in its place, as by an erasure; `None`: another generation is
-    live, so that all were."""
+    """The conversation whose memory was derived again in its place, as by an erasure; `None`: all were, as where
+    another generation is live, or `eunoe up` was started again."""
 
 
 async def remembered_feed(

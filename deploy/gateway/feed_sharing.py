@@ -17,7 +17,7 @@ _KNOWN: Final = 256
 """Events that are kept for the streams that have not sent them yet."""
 
 EventPlace = tuple[str, int, int]
-"""Generation, partition and offset of a record."""
+"""Feed, partition and offset of a record."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,8 @@ async def test_followers_are_told_and_then_read_memory_without_what_was_erased(
         for name in ("mine", "other"):
             await given.remembered(2, name)
         key = client.headers["authorization"].split()[1]
-        first = f"v1:{partition_of(b'default/mine', PARTITIONS)}:0"
+        feed_of = "v1" if given.settings.log_epoch == 0 else f"v1-{given.settings.log_epoch}"
+        first = f"{feed_of}:{partition_of(b'default/mine', PARTITIONS)}:0"
         async with (
             GatewayConnection(str(client.base_url), key) as gateway,
             aclosing(remembered_feed(gateway, "mine", after=first)) as feed,

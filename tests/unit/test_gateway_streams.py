@@ -17,7 +17,7 @@ from eunoe.schemas.memory import DerivedReason
 from eunoe.streams.feed import Subscription
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
-from tests.support.gateway import LATER, TestGateway, make_gateway, told
+from tests.support.gateway import LATER, SESSION, TestGateway, make_gateway, told
 
 C = "/v1/conversations/c"
 STREAM = {"Accept": "text/event-stream"}
@@ -228,6 +228,27 @@ async def test_a_place_from_before_the_log_got_other_partitions_is_reset(gateway
         assert same.status_code == 422
         empty = await client.get(f"{path}?last_event_id=v0:97:5", headers={"Last-Event-ID": ""})
         assert empty.status_code == 422, "the header goes before the query, also an empty one"
+
+
+@pytest.mark.parametrize("path", [f"{C}/remembered", "/v1/remembered"])
+async def test_a_place_in_a_topic_that_was_created_anew_is_reset(gateway, path):
+    """As after a start of `eunoe up`: the stream would wait until as many records as before have come."""
+    async with gateway.served() as client:
+        async with stream(client, path) as events:
+            ready = await events.next()
+            assert ready is not None
+        old = ready["id"].replace(":0", ":7")
+        assert old.startswith("v1:")
+        for epoch, (before, now) in enumerate((("v1:", "v1-1:"), ("v1-1:", "v1-2:")), 1):
+            gateway.states.state = replace(gateway.states.state, epoch=epoch)
+            async with stream(client, path, **{"Last-Event-ID": old.replace("v1:", before)}) as events:
+                found = await events.next()
+                assert found is not None
+                assert (found["event"], found["id"].startswith(now)) == ("reset", True)
+                await told(client, events=(SESSION, LATER)[epoch - 1])
+                assert (await events.data("remembered"))["session"] == epoch
+        async with stream(client, path, **{"Last-Event-ID": found["id"]}) as events:
+            await events.data("ready")
 
 
 async def test_a_client_that_leaves_is_noticed_in_every_phase(gateway):

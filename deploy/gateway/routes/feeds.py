@@ -13,6 +13,7 @@ from eunoe.deploy.gateway.bodies import FEED_PLACE, StreamQuery
 from eunoe.deploy.gateway.calls import Call
 from eunoe.deploy.gateway.feed_sharing import FeedText
 from eunoe.deploy.gateway.lookups import READ_COST
+from eunoe.deploy.gateway.ports import LiveState
 from eunoe.deploy.gateway.problems import Problem, unavailable
 from eunoe.deploy.gateway.reads import read_progress
 from eunoe.deploy.gateway.sse import EventStream, write_event
@@ -58,24 +59,33 @@ def _conversation_of(key: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FeedPlace:
-    """A place in the change feed of a generation."""
+    """A place in a change feed."""
 
-    generation: str
+    feed: str
+    """As `feed_name` names it."""
     offsets: dict[int, int]
     """Partition → the next offset to read."""
 
     def id(self) -> str:
         """The place as the id of an event."""
-        return f"{self.generation}:" + ",".join(f"{part}:{offset}" for part, offset in sorted(self.offsets.items()))
+        return f"{self.feed}:" + ",".join(f"{part}:{offset}" for part, offset in sorted(self.offsets.items()))
+
+
+def feed_name(live: LiveState) -> str:
+    """The name of the change feed that is live: the generation, and the epoch unless it is 0.
+
+    In another epoch the same topic was created anew, as by a start of `eunoe up`: old offsets mean nothing there.
+    """
+    return f"{live.generation}-{live.epoch}" if live.epoch else live.generation
 
 
 def read_feed_place(text: str) -> FeedPlace:
     """The place that an event's id names; raises `Problem` (422) for another text."""
     if not _ID.fullmatch(text):
         raise Problem(422, "Last-Event-ID is not that of a stream of this address: send it as it was received")
-    generation, _, places = text.partition(":")
+    feed, _, places = text.partition(":")
     pairs = (pair.split(":") for pair in places.split(","))
-    return FeedPlace(generation, {int(partition): int(offset) for partition, offset in pairs})
+    return FeedPlace(feed, {int(partition): int(offset) for partition, offset in pairs})
 
 
 def _begin_of(place: FeedPlace | None, partitions: list[int]) -> dict[int, int | None]:
@@ -95,30 +105,31 @@ async def _stream(call: Call, partitions: list[int], takes: Callable[[bytes | No
     async with AsyncExitStack() as opened:
         opened.enter_context(call.gateway.streams.counted(call.caller))
         live = await call.live()
-        # places of another generation say nothing here: it may even have had another number of partitions
-        stale = place is not None and place.generation != live.generation
+        # places of another feed say nothing here: it may even have had another number of partitions
+        stale = place is not None and place.feed != feed_name(live)
         begin = _begin_of(None if stale else place, partitions)
         feed = await opened.enter_async_context(call.gateway.log().subscribe(Topic.CHANGES, begin, takes))
         if feed.backlog is not None:  # streams wait in line however many they are: their number is bounded itself
             await call.admit(READ_COST)
             feed.turn = partial(call.gateway.resumptions.turn, call.caller)
-        events = _events(call, feed, FeedPlace(live.generation, dict(feed.begin)), stale=stale)
+        events = _events(call, feed, live, stale=stale)
         return call.stream(events, opened.pop_all())
 
 
-async def _events(call: Call, feed: Subscription, place: FeedPlace, *, stale: bool) -> AsyncGenerator[bytes]:
+async def _events(call: Call, feed: Subscription, live: LiveState, *, stale: bool) -> AsyncGenerator[bytes]:
     """The events of a stream; another generation ends it with ``reset``: read memory again, then connect again.
 
     A credential that is not valid any more ends it with ``error`` before the next event.
     """
-    yield write_event("reset" if stale else "ready", {"generation": place.generation}, place.id())
+    generation, place = live.generation, FeedPlace(feed_name(live), dict(feed.begin))
+    yield write_event("reset" if stale else "ready", {"generation": generation}, place.id())
     shared = call.gateway.feeds
     try:
-        with shared.watched(call.gateway.states, feed, place.generation):
+        with shared.watched(call.gateway.states, feed, generation):
             while True:
                 record = await feed.next()
                 place.offsets[record.partition] = record.offset + 1
-                where = place.generation, record.partition, record.offset
+                where = place.feed, record.partition, record.offset
                 event = await shared.event(where, partial(_event, call, record))
                 if event is not None:
                     await call.gateway.credentials.caller(call.request.headers.get("authorization"))
@@ -126,14 +137,14 @@ async def _events(call: Call, feed: Subscription, place: FeedPlace, *, stale: bo
     except Problem as refused:  # a stream outlives the key that it was opened with
         yield write_event("error", refused.document(call.id))
     except Unavailable as away:
-        yield await _ending(call, place, away)
+        yield await _ending(call, generation, away)
 
 
-async def _ending(call: Call, place: FeedPlace, fault: Unavailable) -> bytes:
+async def _ending(call: Call, generation: str, fault: Unavailable) -> bytes:
     """The last event of a stream whose feed was lost."""
     with suppress(Unavailable):
         live = await call.live()
-        if live.generation != place.generation:
+        if live.generation != generation:
             return write_event("reset", {"generation": live.generation})
     return write_event("error", unavailable(fault.server).document(call.id))
 
