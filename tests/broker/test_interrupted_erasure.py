@@ -15,8 +15,10 @@ from eunoe.deploy.generations.erase.files import rewrite_files
 from eunoe.deploy.generations.erase.receipt import NotCovered
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.memory import DerivedReason
 from eunoe.workers.stores.sqlite_erasures import SqliteErasures
 from tests.broker.test_erase import digest, end, request, said, sessions, told
+from tests.broker.test_followed_erasures import notices
 from tests.broker.test_repair_beside_erasures import with_ledger
 from tests.support import command
 from tests.support.byte_search import needles, search_files
@@ -66,6 +68,7 @@ async def test_an_erasure_that_is_killed_at_random_moments_is_finished_by_a_repl
         (pipeline.cwd / "receipt.json").write_text(done.receipt)
         checked = await sealed.eunoe("erase", "verify", "receipt.json")
         assert checked.code == 0, checked.out + checked.err
+        assert set(await notices(sealed)) == {("mine", DerivedReason.ERASED)}
         assert not any("Zanzibar" in text for text in await told(sealed.settings, "mine"))
         assert (await digest(sealed.settings, "other")).sha256 == untouched
         before = (await digest(sealed.settings, "mine")).state
