@@ -85,6 +85,13 @@ class SnapshotLost(Unavailable):
     """The cold store answers, and lacks the snapshot of a conversation or has it damaged: no waiting brings it back."""
 
 
+class NewerVersion(Unavailable):
+    """State or an event that a newer version of eunoe wrote: wait for the deploy, and leave it as it is."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "the rolling deploy")
+
+
 class TornRead(Unavailable):
     """Another process changed the state while it was read: read it again."""
 

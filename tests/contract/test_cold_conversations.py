@@ -7,13 +7,16 @@ from datetime import UTC, datetime, timedelta
 from time import time
 from typing import Any
 
+import orjson
 import pytest
+from zstandard import ZstdCompressor
 
 from eunoe.deploy.clients.redis import open_redis_url
 from eunoe.schemas.decisions import Commit, Drop, Ledger, Outbox, OutMessage, Put, Scope, Timer
-from eunoe.schemas.errors import SnapshotLost, Unavailable
+from eunoe.schemas.errors import NewerVersion, SnapshotLost, Unavailable
 from eunoe.schemas.keys import Destruction
 from eunoe.schemas.ports import StoredConversation
+from eunoe.workers.stores import snapshot
 from eunoe.workers.stores.cold import STAGED_MS, ColdAccess, folder_of
 from eunoe.workers.stores.cold_stores import TIMEOUT_S, MemoryColdStore
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script
@@ -482,6 +485,37 @@ async def test_a_lost_snapshot_is_told_with_the_way_out(rig: Rig, damage: str) -
     for late in (store, rig.store(thaws=False)):
         with pytest.raises(SnapshotLost, match=told):
             await late.ledger(UPDATE)
+
+
+@pytest.mark.parametrize(
+    "form", ["a later format", "a head of other fields", "packed otherwise", "a stub of another form"]
+)
+async def test_a_snapshot_that_a_newer_version_wrote_is_left_as_it_is(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """An update that is taken back, or half done: the older process finds what the newer one has frozen."""
+    await rig.fill()
+    with monkeypatch.context() as newer:
+        if form == "a later format":
+            newer.setattr(snapshot, "FORMAT", snapshot.FORMAT + 1)
+        elif form == "a head of other fields":
+            newer.setattr(Snapshot, "pack", lambda _: ZstdCompressor().compress(b"\0\0\0\x02{}"))
+        elif form == "packed otherwise":
+            newer.setattr(Snapshot, "pack", lambda self: b"br" + orjson.dumps(self.key))
+        assert await rig.freeze() == 1
+    if form == "a stub of another form":
+        await rig.client.append(rig.keys.stub(KEY), ":v2")
+    stub, files = await rig.client.get(rig.keys.stub(KEY)), dict(rig.cold.files)
+    for older in (rig.store(), rig.store(thaws=False)):
+        with pytest.raises(NewerVersion, match="update this process"):
+            await older.ledger(UPDATE)
+        with pytest.raises(NewerVersion):
+            await older.cold_applied(INTAKE)
+        older.cold.give_up(KEY)  # as `eunoe repair` does with one that is lost
+        with pytest.raises(NewerVersion):
+            await older.ledger(INTAKE)
+    await rig.freeze()
+    assert (await rig.client.get(rig.keys.stub(KEY)), rig.cold.files) == (stub, files)
 
 
 async def test_a_lost_conversation_is_held_until_what_was_derived_again_takes_its_place(rig: Rig) -> None:

@@ -1,11 +1,12 @@
 """Copies of records of conversations that are in the cold store: a log that is played back brings none of them back."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from eunoe.schemas.decisions import Ledger, Scope
-from eunoe.schemas.errors import SnapshotLost
+from eunoe.schemas.errors import NewerVersion, SnapshotLost, Unavailable
 from eunoe.schemas.events import Utterance
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.codec import encode
@@ -15,6 +16,7 @@ from eunoe.streams.record import Message, Record
 from eunoe.streams.topics import Topic
 from eunoe.workers.intake.stage import IntakeStage
 from eunoe.workers.registry import STAGES
+from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.metrics import StageMeter
 from eunoe.workers.runner.outbox import Sender
@@ -32,10 +34,10 @@ KEY = b"default/c"
 class Cold(MemoryStore):
     """One cold conversation, which a look at a ledger brings back."""
 
-    def __init__(self, applied: int | None, *, lost: bool = False) -> None:
+    def __init__(self, applied: int | None, *, fault: Unavailable | None = None) -> None:
         super().__init__()
         self.cold = applied
-        self.lost = lost
+        self.fault = fault
         self.thawed = 0
 
     async def ledger(self, scope: Scope) -> Ledger:
@@ -49,19 +51,21 @@ class Cold(MemoryStore):
         return self.cold
 
     def _check(self) -> None:
-        if self.lost:
-            raise SnapshotLost("the snapshot is lost", "the cold store")
+        if self.fault is not None:
+            raise self.fault
 
 
 class Started:
     """Intake in a log that begins with copies of an earlier one's records."""
 
-    def __init__(self, store: Cold) -> None:
+    def __init__(self, store: Cold, settings: RunnerSettings = QUICK) -> None:
         self.store, self.meter, self.log = store, StageMeter(), MemoryLog(1, Clock())
         stores = Stores(state=store)
         sender = Sender(store, stores.index, stores.log_positions, self.log, self.meter)
         stage = IntakeStage(store, SMALL)
-        self.runner = Runner(STAGES["intake"], stage, sender, store, LogPlace(EPOCH, 1), RunnerContext(settings=QUICK))
+        self.runner = Runner(
+            STAGES["intake"], stage, sender, store, LogPlace(EPOCH, 1), RunnerContext(settings=settings)
+        )
         self._earlier = MemoryLog(1, Clock())
 
     def record(self, event: Utterance | bytes) -> Record:
@@ -119,7 +123,19 @@ async def test_copies_that_no_one_can_read_are_dead_letters_again() -> None:
 
 @pytest.mark.parametrize("apart", [False, True], ids=["batch", "one by one"])
 async def test_a_conversation_whose_snapshot_is_lost_is_held(apart: bool) -> None:
-    started = Started(Cold(position(EPOCH - 1, 1), lost=True))
+    started = Started(Cold(position(EPOCH - 1, 1), fault=SnapshotLost("the snapshot is lost", "the cold store")))
     records = [started.copy(utterance(number)) for number in (1, 2)]
     await (started.handle_apart(records) if apart else started.handle(*records))
     assert started.letters == [DeadLetterReason.HELD] * 2
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["batch", "one by one"])
+async def test_a_conversation_that_a_newer_version_froze_waits_for_the_update(apart: bool) -> None:
+    newer = NewerVersion("the snapshot is of a newer version")
+    started = Started(Cold(position(EPOCH - 1, 0), fault=newer), replace(QUICK, retry_limit_s=0.0))
+    records = [started.record(utterance(number)) for number in (1, 2)]
+    await (started.handle_apart(records) if apart else started.handle(*records))
+    assert started.letters == [DeadLetterReason.NEWER_VERSION] * 2, "each after the time that a server is waited for"
+    started.store.fault = None
+    await started.handle(started.record(utterance(3)))
+    assert started.store.thawed == 1

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from eunoe.schemas.base import Contract
+from eunoe.schemas.errors import NewerVersion
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
@@ -20,7 +21,7 @@ from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.failure_limit import FailureLimit
-from eunoe.workers.runner.inbound import LogPlace, NewerSchema, read_record
+from eunoe.workers.runner.inbound import LogPlace, read_record
 from tests.fuzz import cases
 from tests.support.in_memory import make_pipeline, utterance
 from tests.support.wire import HostileRecord
@@ -60,7 +61,7 @@ def test_a_record(sent: HostileRecord):
         if record.topic in spec.inputs:
             try:
                 read_record(record, spec, PLACE)
-            except NewerSchema:
+            except NewerVersion:
                 assert record.topic != Topic.CONVERSATIONS
     for read in (lambda: record_position(record, 1), lambda: record_log_time(record), lambda: read_retry(record)):
         fault = fault_of(read)

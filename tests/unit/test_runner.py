@@ -15,7 +15,7 @@ from eunoe.schemas.decisions import (
     Wait,
     Work,
 )
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import NewerVersion, Unavailable
 from eunoe.schemas.events import Ask, SessionClosed, SessionSkipped, Strategy
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.replies import Reply
@@ -27,7 +27,7 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.runner.errors import Fenced
-from eunoe.workers.runner.inbound import LogPlace, NewerSchema
+from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.loss_detector import WritesLost
 from eunoe.workers.runner.metrics import Hop, Part, StageMeter
 from eunoe.workers.runner.outbox import Sender
@@ -132,7 +132,7 @@ async def test_an_internal_event_of_a_newer_version_waits_for_the_deploy():
     with pytest.raises(Revoked):
         await bench.runner.handle(bench.record(newer), Lease(pauses=4))
     assert bench.letters() == []
-    assert issubclass(NewerSchema, Unavailable)
+    assert issubclass(NewerVersion, Unavailable)
 
 
 async def test_a_version_that_no_deploy_brings_is_a_dead_letter_in_the_end():

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from eunoe.schemas.base import MAX_AGE, Contract, write_time
 from eunoe.schemas.decisions import Rejection, Scope
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import NewerVersion
 from eunoe.schemas.events import (
     ConversationEvent,
     GenerationPromoted,
@@ -31,23 +31,16 @@ from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.stage import ApplyOrder, StageSpec
 
 
-class NewerSchema(Unavailable):
-    """Another process of a rolling deploy wrote a version that this one does not know: wait for the deploy."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, "the rolling deploy")
-
-
 @contextmanager
 def waiting_for_newer(record: Record) -> Iterator[None]:
-    """Raise `NewerSchema` where the handling of a record meets what a newer version has stored or sent."""
+    """Raise `NewerVersion` where the handling of a record meets what a newer version has stored or sent."""
     try:
         yield
     except (ContractError, ValidationError) as error:
         fault = newer_fault(error)
         if fault is None:
             raise
-        raise NewerSchema(f"{record.topic}/{record.partition}@{record.offset}: {fault}") from None
+        raise NewerVersion(f"{record.topic}/{record.partition}@{record.offset}: {fault}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +93,7 @@ class LogPlace:
 def read_record(record: Record, spec: StageSpec, place: LogPlace) -> OrderedEvent | Promotion | Rejection | None:
     """The event of a record; a `Rejection` for a dead letter, `None` for an event that the stage does not consume.
 
-    Raises `NewerSchema` for an internal event of a newer schema version.
+    Raises `NewerVersion` for an internal event of a newer schema version.
     """
     try:
         _check_readable(record)
@@ -120,7 +113,7 @@ def read_record(record: Record, spec: StageSpec, place: LogPlace) -> OrderedEven
         return replace(ordered, number=number, late=True)
     except ContractError as error:
         if error.reason is DeadLetterReason.NEWER_VERSION and record.topic != Topic.CONVERSATIONS:
-            raise NewerSchema(f"{record.topic}/{record.partition}@{record.offset}: {error}") from None
+            raise NewerVersion(f"{record.topic}/{record.partition}@{record.offset}: {error}") from None
         return Rejection(reason=error.reason, error=str(error))
 
 

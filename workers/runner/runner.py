@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from eunoe.schemas.decisions import Rejection
-from eunoe.schemas.errors import SnapshotLost, Unavailable
+from eunoe.schemas.errors import NewerVersion, SnapshotLost, Unavailable
 from eunoe.schemas.ports import ParkingLot
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import ContractError
@@ -29,7 +29,6 @@ from eunoe.workers.runner.decider import Decider
 from eunoe.workers.runner.faults import describe_fault
 from eunoe.workers.runner.inbound import (
     LogPlace,
-    NewerSchema,
     OrderedEvent,
     Promotion,
     read_record,
@@ -101,7 +100,7 @@ class Runner:
         with processing(record, self._spec.name):
             try:
                 await self._retried(lambda lease: self._handle(record, lease), lease)
-            except NewerSchema as fault:
+            except NewerVersion as fault:
                 rejection = Rejection(reason=DeadLetterReason.NEWER_VERSION, error=str(fault))
                 await self._retried(lambda _: self._dead_letters.send(record, rejection), lease)
         self._meter.events += 1
@@ -131,7 +130,7 @@ class Runner:
                     return await self._batches.apply(batch)
             except StaleState:
                 self._meter.stale += 1
-            except (SnapshotLost, NewerSchema):  # handled on its own
+            except (SnapshotLost, NewerVersion):  # handled on its own
                 return False
         return False
 

@@ -15,14 +15,14 @@ from itertools import islice
 from time import monotonic
 from typing import Final, TypeVar
 
-from eunoe.schemas.errors import SnapshotLost, Unavailable
+from eunoe.schemas.errors import NewerVersion, SnapshotLost, Unavailable
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import split_key
 from eunoe.schemas.ports import ColdStore
 from eunoe.workers.stores.cold_mark import COLD, ColdMark, generation_folder
 from eunoe.workers.stores.connection import RedisConnection, Script, as_bytes, as_text
 from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.snapshot import Hash, Snapshot, Stub, digest_of
+from eunoe.workers.stores.snapshot import UPDATE, Hash, Snapshot, Stub, digest_of
 from eunoe.workers.text.caches import CacheBySize
 
 T = TypeVar("T")
@@ -167,10 +167,10 @@ class ColdConversations:
             if not named.lost:
                 await ColdMark(self._redis, self._keys, store).check()
             raise await self._lost(key, named, "the cold store lacks it")
-        try:
-            return await asyncio.to_thread(_checked, key, named, packed)
-        except ValueError as fault:
-            raise await self._lost(key, named, f"it is damaged: {fault}") from fault
+        found = await asyncio.to_thread(_unpacked, key, named, packed)
+        if found is None or found.key != key:
+            raise await self._lost(key, named, "it is damaged: it is not the one that was written")
+        return found
 
     async def _lost(self, key: str, stub: Stub, reason: str) -> SnapshotLost:
         """The error of a snapshot that is lost; noted where a worker finds it.
@@ -292,12 +292,17 @@ def _in_pieces(rows: Hash) -> Iterator[list[bytes]]:
         yield words
 
 
-def _checked(key: str, stub: Stub, packed: bytes) -> Snapshot:
-    """The snapshot, if it is the one that the stub names; raises ``ValueError``."""
-    found = Snapshot.unpack(packed) if digest_of(packed) == stub.digest else None
-    if found is None or found.key != key:
-        raise ValueError("it is not the one that was written")
-    return found
+def _unpacked(key: str, stub: Stub, packed: bytes) -> Snapshot | None:
+    """The snapshot, if the bytes are those that were written; raises `NewerVersion` where they cannot be read.
+
+    Nobody but a newer version writes what this one cannot read: it is whole, and to be left as it is.
+    """
+    if digest_of(packed) != stub.digest:
+        return None
+    try:
+        return Snapshot.unpack(packed)
+    except ValueError as fault:
+        raise NewerVersion(f"the snapshot {stub.file} of {key} is of a newer version ({fault}): {UPDATE}") from fault
 
 
 def _size(rows: Hash) -> int:

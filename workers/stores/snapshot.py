@@ -11,6 +11,10 @@ from typing import Final
 import orjson
 import zstandard
 
+from eunoe.schemas.errors import NewerVersion
+
+UPDATE: Final = "update this process; until then its conversation is left as it is"
+
 Hash = Mapping[bytes, bytes]
 """Fields and values."""
 
@@ -18,6 +22,16 @@ FORMAT: Final = 1
 _LEVEL: Final = 3
 _SIZE: Final = struct.Struct(">I")
 _DIGEST_CHARS: Final = 32
+_OTHER_FORMS: Final = (
+    zstandard.ZstdError,
+    struct.error,
+    orjson.JSONDecodeError,
+    StopIteration,
+    RuntimeError,
+    LookupError,
+    TypeError,
+)
+"""Exceptions of reading bytes that are laid out otherwise."""
 _STUB: Final = re.compile(r"(?P<digest>[0-9a-f]{32})-(?P<token>[0-9a-f]{8}):(?P<size>[0-9]+)(?P<lost>:lost)?")
 
 
@@ -57,18 +71,21 @@ class Snapshot:
 
     @classmethod
     def unpack(cls, packed: bytes) -> "Snapshot":
-        """The snapshot of these bytes; raises ``ValueError`` for bytes that are none, or of a later format."""
+        """The snapshot of these bytes; raises ``ValueError`` for bytes that are none, or of a later format.
+
+        Which of the two it is, only the digest of the bytes tells.
+        """
         try:
             pieces = _pieces(zstandard.ZstdDecompressor().decompress(packed))
             head = orjson.loads(next(pieces))
             if head["format"] > FORMAT:
-                raise ValueError(f"format {head['format']} is of a later version")
+                raise ValueError(f"format {head['format']}, and {FORMAT} is the last one known here")
             hashes = {
                 name: {bytes(next(pieces)): bytes(next(pieces)) for _ in range(count)} for name, count in head["hashes"]
             }
-        except (zstandard.ZstdError, struct.error, orjson.JSONDecodeError, StopIteration, RuntimeError) as fault:
+            return cls(head["key"], hashes, head["partition"], head["timer"])
+        except _OTHER_FORMS as fault:
             raise ValueError(f"no snapshot: {fault}") from fault
-        return cls(head["key"], hashes, head["partition"], head["timer"])
 
 
 def _pieces(sized: bytes) -> Iterator[memoryview]:
@@ -111,8 +128,8 @@ class Stub:
 
     @classmethod
     def parse(cls, text: str) -> "Stub":
-        """The stub of its text; raises ``ValueError`` for any other text."""
+        """The stub of its text; raises `NewerVersion` for any other text."""
         found = _STUB.fullmatch(text)
         if found is None:
-            raise ValueError(f"{text!r:.80} is no stub of a conversation")
+            raise NewerVersion(f"the stub {text!r:.80} of a cold conversation is of a newer version: {UPDATE}")
         return cls(found["digest"], found["token"], int(found["size"]), found["lost"] is not None)
