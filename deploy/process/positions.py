@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from aiokafka import TopicPartition
@@ -10,7 +10,7 @@ from aiokafka import TopicPartition
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.position_ports import Positions
 from eunoe.streams.group.end_watch import EndWatch
-from eunoe.streams.group.partition import BeforeAck
+from eunoe.streams.group.partition import BeforeAck, LogicalPartition
 from eunoe.streams.group.stage_consumer import StageConsumer
 from eunoe.streams.plain_consumer import broker_faults, end_offsets, open_consumer
 from eunoe.streams.position import position, split_position
@@ -56,6 +56,13 @@ class LogEnds:
         at = TopicPartition(self._names.name(Topic(topic)), partition)
         async with open_consumer(self._kafka, brief=True) as consumer:
             return max(end, (await end_offsets(self._kafka, consumer, [at]))[at])
+
+    async def shorter(self, least: Mapping[LogicalPartition, int]) -> dict[LogicalPartition, int]:
+        """The partitions that end before these offsets, with their exact ends; raises `Unavailable`."""
+        async with self._looking:
+            ends = await self._watch.ends(least)
+        exact = {at: await self.end_at_least(*at, end) for at, end in least.items() if ends[at] < end}
+        return {at: end for at, end in exact.items() if end < least[at]}
 
     async def begin_of(self, topic: str, partition: int) -> int:
         """The first offset that a partition still has; raises `Unavailable`."""
@@ -150,12 +157,36 @@ class PartitionStart:
             return
         end = await self.end_at_least(topic, partition, handled)
         if end < handled:
-            raise Refused(
-                f"{topic}/{partition} ends at offset {end}, but was handled up to {handled} in epoch {self.epoch}:"
-                " the topic was made anew, or the log lost its end. New records would pass for handled ones."
-                f" Restore the log, or set EUNOE_EPOCH={self.epoch + 1} for all workers to take what is in it as new"
-                " (deploy/docs/operations.md, A log that is shorter than before)"
-            )
+            raise short_log((topic, partition), end, handled, self.epoch)
+
+
+def short_log(at: LogicalPartition, end: int, handled: int, epoch: int) -> Refused:
+    """The error of a partition that ends before what was handled of it."""
+    return Refused(
+        f"{at[0]}/{at[1]} ends at offset {end}, but was handled up to {handled} in epoch {epoch}:"
+        " the topic was made anew, or the log lost its end. New records would pass for handled ones."
+        f" Restore the log, or set EUNOE_EPOCH={epoch + 1} for all workers to take what is in it as new"
+        " (deploy/docs/operations.md, A log that is shorter than before)"
+    )
+
+
+def log_watch(
+    shorter: Callable[[Mapping[LogicalPartition, int]], Awaitable[dict[LogicalPartition, int]]],
+    handled: Callable[[], Mapping[LogicalPartition, int]],
+    epoch: int,
+) -> PeriodicTask:
+    """The task that ends the process where the log lost its end under it: no rebalance tells of that.
+
+    ``shorter`` and ``handled``: `LogEnds.shorter`, and the offset after the last handled record of each partition. A
+    round raises `Refused`, or `Unavailable`.
+    """
+
+    async def look() -> None:
+        least = handled()
+        for at, end in (await shorter(least)).items():
+            raise short_log(at, end, least[at], epoch)
+
+    return PeriodicTask(look, WATCH_S)
 
 
 def position_watch(loss_detector: LossDetector, consumer: StageConsumer) -> PeriodicTask:

@@ -11,7 +11,7 @@ from eunoe.deploy.observability.counters import WorkerMeter
 from eunoe.deploy.observability.health import CountingPublisher, HealthState
 from eunoe.deploy.process.backpressure import FEW, LagBackpressure
 from eunoe.deploy.process.blocked_watch import blocked_watch
-from eunoe.deploy.process.positions import LogEnds, PartitionStart, position_watch, remember_position
+from eunoe.deploy.process.positions import LogEnds, PartitionStart, log_watch, position_watch, remember_position
 from eunoe.deploy.process.self_test import self_test
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import REQUEST_AGE_S
@@ -181,6 +181,8 @@ class StageFactory:
             tasks.append(self._freezing(cold, caught_up))
         if name in self._loss_detectors:
             tasks.append(position_watch(self._loss_detectors[name], consumer))
+        if STAGES[name].reads_log and not self.settings.broker.embedded:  # an embedded broker ends with its log
+            tasks.append(log_watch(self.log_ends.shorter, consumer.handled, self.settings.log_epoch))
         for task in tasks:
             yield run_periodically(task, self.health.outages)
 

@@ -1,19 +1,21 @@
 """Positions of the log: an absent store delays them, and loses none."""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from eunoe.deploy.exits import HOPELESS, code_of
-from eunoe.deploy.process.positions import PartitionStart, remember_position
+from eunoe.deploy.process.positions import LogEnds, PartitionStart, log_watch, remember_position
 from eunoe.schemas.decisions import Commit, Scope
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.position_ports import Handled, Positions, ReadPartition, Stored
 from eunoe.streams.position import position
 from eunoe.streams.record import Revoked
-from eunoe.streams.settings import partition_of
+from eunoe.streams.settings import KafkaSettings, partition_of
+from eunoe.streams.topics import TopicNames
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.backoff import Outages
 from eunoe.workers.runner.loss_detector import LossDetector, WritesLost
@@ -232,3 +234,30 @@ async def test_a_log_that_ends_before_what_was_handled_is_refused_with_the_setti
         await start(*HERE, 5)
     assert code_of(found.value) in HOPELESS, "it is not started again before somebody acts"
     assert await PartitionStart(detector_of(positions), 2, end_at_least).start(*HERE, 5) == 0, "as the setting says"
+
+
+class Log(LogEnds):
+    """A log of two partitions, whose ends are ``ends``; ``told`` is what a busy broker says of them at first."""
+
+    def __init__(self, ends: dict[tuple[str, int], int], told: dict[tuple[str, int], int]) -> None:
+        super().__init__(KafkaSettings(bootstrap="nowhere:1"), TopicNames())
+        self.exact, self._watch = ends, self
+        self.told = told
+
+    async def ends(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        return {partition: self.told[partition] for partition in partitions}
+
+    async def end_at_least(self, topic: str, partition: int, least: int) -> int:
+        return self.exact[topic, partition]
+
+
+async def test_a_log_that_loses_its_end_under_a_living_worker_ends_it() -> None:
+    """As after an unclean election, or a broker over an older copy of its disk: the group notices nothing."""
+    other = ("conversations", 5)
+    log = Log({HERE: 8, other: 20}, {HERE: 6, other: 20})
+    watch = log_watch(log.shorter, lambda: {HERE: 8, other: 17}, 1)
+    await watch.run()
+    log.told[HERE] = log.exact[HERE] = 7
+    with pytest.raises(Refused, match=r"conversations/2 ends at offset 7, .* up to 8 .* EUNOE_EPOCH=2") as found:
+        await watch.run()
+    assert code_of(found.value) in HOPELESS
