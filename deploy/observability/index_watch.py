@@ -11,6 +11,7 @@ from eunoe.deploy.observability.rounds import Faults, repeat
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Unavailable
 from eunoe.workers.derive.index_guard import SERVER, IndexGuard
+from eunoe.workers.runner.backoff import Absence
 from eunoe.workers.stores.index_record import RedisIndexRecord, lost_reason
 from eunoe.workers.stores.qdrant import QdrantIndex
 
@@ -23,13 +24,14 @@ LOG_EVERY: Final = 12
 
 
 async def watch_index(guard: IndexGuard, health: HealthState) -> None:
-    """Check the index forever; a server that is away only delays the next check."""
-    bad = 0
+    """Check the index forever; a server that is away delays the next check, and counts as waited for."""
+    bad, absence = 0, Absence(health.outages)
     while True:
         try:
             bad = await check_index(guard, health, bad)
+            absence.end()
         except Unavailable as fault:
-            log.debug("the vector index was not checked: %s", fault)
+            absence.note(fault)
         await asyncio.sleep(EVERY_S)
 
 

@@ -1,7 +1,6 @@
 """Samples the progress of all stages of a process."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -13,8 +12,7 @@ from eunoe.streams.group.end_watch import EndWatch
 from eunoe.streams.group.partition import LogicalPartition
 from eunoe.streams.group.stage_consumer import StageConsumer
 from eunoe.streams.topics import Topic
-
-log = logging.getLogger(__name__)
+from eunoe.workers.runner.backoff import Absence
 
 EVERY_S = 2.0
 IDLE_ROUNDS = 5
@@ -33,12 +31,12 @@ async def monitored(health: HealthState, consumers: Mapping[str, StageConsumer],
 
 
 async def _run(health: HealthState, consumers: Mapping[str, StageConsumer], ends: EndWatch) -> None:
-    rounds = Rounds()
+    rounds, absence = Rounds(), Absence(health.outages)
 
     async def sample_where_due() -> None:
         handled = {stage: consumer.handled() for stage, consumer in consumers.items()}
         if rounds.is_due(handled, idle=_is_idle(health, consumers)):
-            await sample(health, consumers, ends)
+            await sample(health, consumers, ends, absence)
 
     await repeat(sample_where_due, EVERY_S, Faults("the sample of the stages' progress"))
 
@@ -64,15 +62,19 @@ def _is_idle(health: HealthState, consumers: Mapping[str, StageConsumer]) -> boo
     return not any(any(health.progress(stage).lag().values()) for stage in consumers)
 
 
-async def sample(health: HealthState, consumers: Mapping[str, StageConsumer], ends: EndWatch) -> None:
-    """Sample all stages once. Where no broker answers, the ends of the partitions stay those known before."""
+async def sample(health: HealthState, consumers: Mapping[str, StageConsumer], ends: EndWatch, absence: Absence) -> None:
+    """Sample all stages once. Where no broker answers, the ends of the partitions stay those known before.
+
+    That counts as a wait (``absence``): consumers of a broker that is away only see no records.
+    """
     handled = {stage: consumer.handled() for stage, consumer in consumers.items()}
     known: dict[LogicalPartition, int] = {}
     try:
         letters = {(Topic.DEAD_LETTERS.value, partition) for partition in health.letter_ends}
         known = await ends.ends({place for places in handled.values() for place in places} | letters)
         health.letter_ends.update({partition: known[topic, partition] for topic, partition in letters})
+        absence.end()
     except Unavailable as fault:
-        log.debug("the ends of the partitions are not known: %s", fault)
+        absence.note(fault)
     for stage, consumer in consumers.items():
         health.progress(stage).sample(handled[stage], known, rebalancing=consumer.rebalancing)

@@ -11,9 +11,9 @@ from typing import Any, cast
 import pytest
 
 from eunoe.deploy.gateway.erasure_wait import ErasureWait
-from eunoe.deploy.observability import counters, monitor, process_records
+from eunoe.deploy.observability import counters, index_watch, monitor, process_records
 from eunoe.deploy.observability.counters import WorkerMeter, metered
-from eunoe.deploy.observability.health import HealthState
+from eunoe.deploy.observability.health import HealthState, Phase
 from eunoe.deploy.observability.monitor import monitored
 from eunoe.deploy.observability.process_records import announced
 from eunoe.deploy.observability.rounds import Faults, repeat
@@ -94,6 +94,71 @@ async def test_the_progress_of_stages_is_sampled_again_after_any_fault(monkeypat
 
     async with monitored(HealthState(), {}, cast("Any", Ends())):
         await done(work)
+
+
+class Answers:
+    """A server that is away until it is told to answer."""
+
+    def __init__(self) -> None:
+        self.asked, self.away = asyncio.Semaphore(0), True
+
+    def answer(self) -> None:
+        self.asked.release()
+        if self.away:
+            raise Unavailable("refused", "the server")
+
+    async def twice(self) -> None:
+        """Return when it was asked twice from now on: the first answer is dealt with by then."""
+        async with asyncio.timeout(10):
+            await self.asked.acquire()
+            await self.asked.acquire()
+
+
+async def check_told(server: Answers, health: HealthState) -> None:
+    """It counts as one wait while it is away, however often it is asked, and as none afterwards."""
+    health.phase = Phase.RUNNING
+    for _ in range(2):
+        await server.twice()
+        assert (health.outages.waiting(), health.outages.waits) == ({"the server": 1}, {"the server": 1})
+    assert health.report().why == ("1 waiting for the server",)
+    server.away, server.asked = False, asyncio.Semaphore(0)
+    await server.twice()
+    assert (health.report().ready, health.outages.waits) == (True, {"the server": 1})
+
+
+async def test_a_broker_that_is_away_is_told_also_where_no_record_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A consumer only sees no records then, and nobody publishes."""
+    monkeypatch.setattr(monitor, "EVERY_S", 0)
+    server, health = Answers(), HealthState()
+
+    class Ends:
+        async def ends(self, _: object) -> dict[Any, int]:
+            server.answer()
+            return {}
+
+        async def close(self) -> None:
+            pass
+
+    async with monitored(health, {}, cast("Any", Ends())):
+        await check_told(server, health)
+
+
+async def test_an_index_that_is_away_is_told_also_where_nobody_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_watch, "EVERY_S", 0)
+    server, health = Answers(), HealthState()
+
+    class Guard:
+        lost = None
+
+        async def check(self) -> None:
+            server.answer()
+
+        async def sample(self) -> None:
+            pass
+
+    task = asyncio.create_task(index_watch.watch_index(cast("Any", Guard()), health))
+    await check_told(server, health)
+    await cancelled(task)
 
 
 async def test_a_process_is_recorded_again_after_any_fault(monkeypatch: pytest.MonkeyPatch) -> None:

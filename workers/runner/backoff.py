@@ -118,6 +118,28 @@ class Outages:
             waits.end(answered=answered)
 
 
+class Absence:
+    """One wait for a server that repeated looks find away; for looks that do not wait themselves."""
+
+    def __init__(self, outages: Outages) -> None:
+        self._outages = outages
+        self._server: str | None = None
+
+    def note(self, fault: Unavailable) -> None:
+        """Note a look that failed: its server counts as waited for from now on."""
+        if fault.server != self._server:
+            self.end()
+            self._server = fault.server
+            self._outages.enter(fault.server)
+        self._outages.report(fault.server, fault)
+
+    def end(self) -> None:
+        """Note a look that was answered."""
+        if self._server is not None:
+            self._outages.leave(self._server, answered=True)
+            self._server = None
+
+
 class UnboundedLease:
     """A lease that is never revoked, for work on no record."""
 
