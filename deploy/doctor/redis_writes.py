@@ -8,6 +8,7 @@ from redis.asyncio import RedisCluster
 from redis.exceptions import MovedError, ResponseError
 
 from eunoe.deploy.doctor.findings import Findings
+from eunoe.deploy.process.durability import evicted
 from eunoe.workers.stores.connection import RedisClient, as_text
 
 NEARLY_FULL: Final = 0.85
@@ -78,6 +79,8 @@ def _faults(about: Mapping[str, object]) -> Iterator[str]:
         yield "it is a replica, which takes no writes: EUNOE_REDIS_URL must lead to the master"
     if about.get("aof_last_write_status") == "err":
         yield "its last write to the append-only file failed: look at its log and its disk"
+    if count := _number(about, "evicted_keys"):
+        yield evicted(count)
 
 
 def _memory(host: str, about: Mapping[str, object], findings: Findings) -> None:

@@ -66,6 +66,9 @@ class HealthState:
     held: dict[str, str] = field(default_factory=dict)
     """Name of something held → the reason; the process is not ready meanwhile."""
 
+    evicted: dict[str, int] = field(default_factory=dict)
+    """Keys that Redis has evicted, by server."""
+
     def progress(self, stage: str) -> StageProgress:
         """The progress of a stage, created at the first call."""
         return self.progress_of.setdefault(stage, StageProgress())

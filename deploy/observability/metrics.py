@@ -161,6 +161,10 @@ def _index_held(sources: MetricSources) -> Samples:
     yield (), float(SERVER in sources.health.held)
 
 
+def _evicted(sources: MetricSources) -> Samples:
+    return (((server,), count) for server, count in sources.health.evicted.items())
+
+
 def _waits(sources: MetricSources) -> Samples:
     return (((server,), count) for server, count in sources.health.outages.waits.items())
 
@@ -277,6 +281,7 @@ METRICS: Final = (
     Definition("eunoe_held", ("stage",), "Conversations held until they are repaired", _blocked(BlockReason.HELD, 0)),
     Definition("eunoe_held_oldest_seconds", ("stage",), "Age of the oldest", _blocked(BlockReason.HELD, 1)),
     Definition("eunoe_index_incomplete", (), "1: Qdrant lacks points; eunoe reindex writes them", _index_held),
+    Definition("eunoe_evicted_keys", ("server",), "Keys that Redis has evicted since its start", _evicted),
     Definition("eunoe_waits_total", ("server",), "Waits for a server begun", _waits),
     Definition("eunoe_waiting", ("server",), "Current waits for a server", _waiting),
     Definition("eunoe_model_calls_total", (), "Calls of the language model", _of_model("calls")),

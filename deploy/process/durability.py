@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 from redis.asyncio import RedisCluster
 from redis.exceptions import RedisError
 
+from eunoe.deploy.observability.health import HealthState
 from eunoe.schemas.errors import Misconfigured
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, as_text
 
@@ -60,3 +61,51 @@ def _texts(answer: object) -> dict[str, str]:
         return {as_text(name): as_text(value) for name, value in answer.items()}
     words = [as_text(word) for word in answer] if isinstance(answer, list | tuple) else []
     return dict(zip(words[::2], words[1::2], strict=False))
+
+
+class EvictionWatch:
+    """Looks for keys that Redis has evicted: no other check misses a table of a conversation that is idle."""
+
+    def __init__(self, client: RedisClient, health: HealthState) -> None:
+        self._client = client
+        self._redis = RedisConnection(client)
+        self._health = health
+
+    async def look(self) -> None:
+        """Keep the count of each server for the metrics, and log one that has grown; silent where INFO is forbidden.
+
+        Raises `Unavailable`.
+        """
+        try:
+            with self._redis.translating_faults():
+                counts = await evicted_by_server(self._client, self._redis.host)
+        except (RedisError, Misconfigured) as fault:
+            log.debug("Redis at %s does not tell what it evicts: %s", self._redis.host, fault)
+            return
+        for server, count in sorted(counts.items()):
+            if count > self._health.evicted.get(server, 0):
+                log.error("REDIS EVICTS STATE: %s: %s", server, evicted(count))
+        self._health.evicted = counts
+
+
+def evicted(count: int) -> str:
+    """What a server has evicted since its start, and what to do."""
+    return (
+        f"it has evicted {count} keys since its start, for want of memory: what conversations know may be gone, and"
+        " nothing else notices that. Give it memory, set maxmemory-policy noeviction, then derive all of it again"
+        " (deploy/docs/runbook.md, EunoeRedisEvicts)"
+    )
+
+
+async def evicted_by_server(client: RedisClient, host: str) -> dict[str, int]:
+    """Keys evicted since the start of each server: of a cluster those of every primary, by its address."""
+    if isinstance(client, RedisCluster):
+        answers: Any = await client.info("stats", target_nodes=RedisCluster.PRIMARIES)
+        return {node: _evicted(about) for node, about in cast("Mapping[str, Mapping[Any, object]]", answers).items()}
+    return {host: _evicted(await client.info("stats"))}
+
+
+def _evicted(about: Mapping[Any, object]) -> int:
+    counts = {as_text(name): value for name, value in about.items()}
+    found = counts.get("evicted_keys")
+    return found if isinstance(found, int) else 0

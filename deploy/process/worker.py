@@ -28,7 +28,7 @@ from eunoe.deploy.observability.monitor import monitored
 from eunoe.deploy.observability.process_records import Announcer, announced
 from eunoe.deploy.observability.server import serve_health
 from eunoe.deploy.observability.traces import traced
-from eunoe.deploy.process.durability import warn_of_weak_durability
+from eunoe.deploy.process.durability import EvictionWatch, warn_of_weak_durability
 from eunoe.deploy.process.positions import LogEnds
 from eunoe.deploy.process.retired_log import retired_log_consumers
 from eunoe.deploy.process.shutdown import Shutdown
@@ -59,6 +59,8 @@ T = TypeVar("T")
 
 SKIPS_EVERY_S = 5.0
 """Seconds between two looks for records to pass over."""
+EVICTIONS_EVERY_S = 15.0
+"""Seconds between two looks at what Redis has evicted."""
 GIVE_BACK_EVERY_S = 20.0
 """Seconds after which free memory goes back to the system."""
 
@@ -169,6 +171,7 @@ class _Worker:
         for task in (
             PeriodicTask(lambda: factory.skips.refresh(skips), SKIPS_EVERY_S),
             PeriodicTask(lambda: asyncio.to_thread(give_back_free_memory), GIVE_BACK_EVERY_S),
+            PeriodicTask(EvictionWatch(factory.clients.redis, self.health_state).look, EVICTIONS_EVERY_S),
         ):
             repeating = run_periodically(task, self.health_state.outages)
             failures.append(await closing.enter_async_context(_background(repeating)))

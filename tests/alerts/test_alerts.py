@@ -88,6 +88,11 @@ CASES = (
         ({'eunoe_went_back_total{stage="link"}': "0 0 1 1 1 1"},), ({'eunoe_went_back_total{stage="link"}': "3x5"},),
     ),
     Case(
+        "EunoeRedisEvicts", "3m", {"server": "r:1"},
+        ({'eunoe_evicted_keys{server="r:1"}': "0 0 7 7"}, {'eunoe_evicted_keys{server="r:1"}': "7 7 7 7"}),
+        ({'eunoe_evicted_keys{server="r:1"}': "0 0 0 0"},),
+    ),
+    Case(
         "EunoeParkedConversations", "12m", {"stage": "update"},
         ({'eunoe_parked_oldest_seconds{stage="update"}': "840+60x12"},),
         ({'eunoe_parked_oldest_seconds{stage="update"}': "0+60x12"},),

@@ -6,7 +6,11 @@ from pathlib import Path
 import pytest
 
 from eunoe.deploy.clients.redis import open_redis_url
-from eunoe.deploy.process.durability import warn_of_weak_durability
+from eunoe.deploy.observability.counters import WorkerMeter
+from eunoe.deploy.observability.exposition import metrics_text
+from eunoe.deploy.observability.health import HealthState
+from eunoe.deploy.observability.metrics import MetricSources
+from eunoe.deploy.process.durability import EvictionWatch, warn_of_weak_durability
 from eunoe.schemas.decisions import Commit, Put, Scope
 from eunoe.schemas.errors import Unavailable
 from eunoe.workers.stores.connection import RedisConnection
@@ -74,6 +78,28 @@ async def test_of_a_cluster_each_node_that_breaks_a_promise_is_told(tmp_path: Pa
             await warn_of_weak_durability(client)
             (told,) = caplog.messages
             assert f"127.0.0.1:{careless.port}: appendfsync is no" in told
+
+
+async def test_keys_that_a_node_evicts_are_told_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with valkey_cluster(tmp_path) as cluster:
+        async with open_redis_url(cluster.url) as client:
+            health, full = HealthState(), cluster.nodes[1]
+            watch = EvictionWatch(client, health)
+            for number in range(50):
+                await client.set(f"key{number}", "x" * 10_000)
+            await watch.look()
+            assert (set(health.evicted.values()), caplog.messages) == ({0}, [])
+            full.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+            full.ask("CONFIG", "SET", "maxmemory", 1)
+            await client.initialize()
+            for _ in range(2):  # what was told is not told again
+                await watch.look()
+            count = health.evicted[f"127.0.0.1:{full.port}"]
+            assert 0 < count == sum(health.evicted.values())
+            (told,) = caplog.messages
+            assert f"127.0.0.1:{full.port}: it has evicted {count} keys" in told
+            samples = metrics_text(MetricSources(WorkerMeter(), health)).decode()
+            assert f'eunoe_evicted_keys{{server="127.0.0.1:{full.port}"}} {count}.0' in samples
 
 
 async def test_a_cluster_that_loses_a_node_loses_nothing(tmp_path: Path) -> None:

@@ -209,6 +209,8 @@ SOUND = {"role": "master", "used_memory": 50 * MIB, "maxmemory": 100 * MIB, "max
         ({"used_memory": 100 * MIB, "mem_not_counted_for_evict": 20 * MIB}, [Level.OK]),
         ({"used_memory": 100 * MIB, "maxmemory_policy": "allkeys-lru"}, [Level.WARNING]),
         ({"role": "slave"}, [Level.OK, Level.FAULT]),
+        ({"evicted_keys": 0}, [Level.OK]),
+        ({"evicted_keys": 3}, [Level.OK, Level.FAULT]),
         ({"aof_last_write_status": "err"}, [Level.OK, Level.FAULT]),
         ({"rdb_last_bgsave_status": "err"}, [Level.OK, Level.WARNING]),
         ({"aof_last_write_status": "ok", "rdb_last_bgsave_status": "ok"}, [Level.OK]),

@@ -208,6 +208,7 @@ def test_every_known_label_has_a_sample_from_the_start():
     sources.meter.stage("update").model = "gpt"
     sources.health.outages.expect("Redis")
     sources.health.letter_ends[0] = 0
+    sources.health.evicted["Redis"] = 0
     cache: CacheBySize[str, str] = CacheBySize(10, "documents")
     samples = read(metrics_text(sources).decode())
     later = {"lag", "lag_seconds", "in_work", "queued"}  # of partitions and consumers, which come at a rebalance
