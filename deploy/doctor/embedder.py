@@ -1,13 +1,14 @@
 """The check of the embedder."""
 
+import numpy as np
+
 from eunoe.deploy.clients.models import Environment, endpoint
+from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.doctor.endpoint.probe import Prober
 from eunoe.deploy.doctor.findings import Findings
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, Unavailable
-
-PROBE_TEXT = "She moved to Lyon last spring."
-"""The text by which an endpoint is asked for the length of its vectors."""
+from eunoe.workers.stores.embedder_probe import PROBE_TEXT, RedisEmbedderProbe, changed_model
 
 
 async def check_embedder(settings: Settings, environment: Environment, findings: Findings) -> None:
@@ -41,6 +42,17 @@ async def check_embedder(settings: Settings, environment: Environment, findings:
         )
     else:
         findings.ok(f"{prober.endpoint.server}: vectors of {length} numbers in {answer.seconds:.1f} s")
+        if settings.redis_url is not None:
+            findings.step("the model of the vectors")
+            await _check_model(settings, f"{model}-{length}", _vector(answer.body), findings)
+
+
+async def _check_model(settings: Settings, name: str, now: list[float], findings: Findings) -> None:
+    """Compare the vector of the fixed sentence with the one that the generation began with. Raises `Unavailable`."""
+    async with open_redis(settings) as redis:
+        first = await RedisEmbedderProbe(redis, store_keys(settings)).first(name)
+    if first is not None and (reason := changed_model(first, np.asarray(now, np.float32))) is not None:
+        findings.fault(reason)
 
 
 def _local(kind: str, rest: str, findings: Findings) -> None:
@@ -55,7 +67,12 @@ def _local(kind: str, rest: str, findings: Findings) -> None:
 
 
 def _length(body: object) -> int | None:
+    return len(_vector(body)) or None
+
+
+def _vector(body: object) -> list[float]:
+    """The vector of an answer; an empty one where there is none."""
     data = body.get("data") if isinstance(body, dict) else None
     first = data[0] if isinstance(data, list) and data else None
     vector = first.get("embedding") if isinstance(first, dict) else None
-    return len(vector) if isinstance(vector, list) else None
+    return vector if isinstance(vector, list) else []

@@ -29,6 +29,7 @@ from eunoe.deploy.observability.process_records import Announcer, announced
 from eunoe.deploy.observability.server import serve_health
 from eunoe.deploy.observability.traces import traced
 from eunoe.deploy.process.durability import EvictionWatch, warn_of_weak_durability
+from eunoe.deploy.process.embedder_watch import EmbedderWatch
 from eunoe.deploy.process.positions import LogEnds
 from eunoe.deploy.process.retired_log import retired_log_consumers
 from eunoe.deploy.process.shutdown import Shutdown
@@ -47,8 +48,9 @@ from eunoe.workers.runner.backoff import UnboundedLease
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.periodic import run_periodically
 from eunoe.workers.runner.skips import Skips
-from eunoe.workers.stage import PeriodicTask
+from eunoe.workers.stage import ModelKind, PeriodicTask
 from eunoe.workers.stores.connection import RedisConnection
+from eunoe.workers.stores.embedder_probe import RedisEmbedderProbe
 from eunoe.workers.stores.generations import RedisGenerations
 from eunoe.workers.stores.processes import RedisProcesses
 from eunoe.workers.stores.skips import RedisSkips
@@ -59,6 +61,8 @@ T = TypeVar("T")
 
 SKIPS_EVERY_S = 5.0
 """Seconds between two looks for records to pass over."""
+EMBEDDER_EVERY_S = 600.0
+"""Seconds between two looks whether the embedder is still the same model; the first is at the start."""
 EVICTIONS_EVERY_S = 15.0
 """Seconds between two looks at what Redis has evicted."""
 GIVE_BACK_EVERY_S = 20.0
@@ -174,6 +178,11 @@ class _Worker:
             PeriodicTask(EvictionWatch(factory.clients.redis, self.health_state).look, EVICTIONS_EVERY_S),
         ):
             repeating = run_periodically(task, self.health_state.outages)
+            failures.append(await closing.enter_async_context(_background(repeating)))
+        if any(ModelKind.EMBEDDING in STAGES[name].models for name in consumers):
+            probe = RedisEmbedderProbe(factory.clients.redis, factory.clients.keys)
+            look = EmbedderWatch(factory.clients.dependencies.embedder, probe, self.health_state).look
+            repeating = run_periodically(PeriodicTask(look, EMBEDDER_EVERY_S), self.health_state.outages)
             failures.append(await closing.enter_async_context(_background(repeating)))
         for name, consumer in consumers.items():
             for work in factory.background(name, consumer):

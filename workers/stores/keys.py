@@ -91,6 +91,10 @@ class Keys:
         """The hash collection → identity of the vector index that this generation has filled."""
         return f"{self._tagged('log')}:index"
 
+    def embedder_probe(self) -> str:
+        """The hash name of an embedder → the vector of a fixed sentence that this generation began with."""
+        return f"{self._tagged('log')}:embedder"
+
     def skips(self) -> str:
         """The hash of records to pass over → reason."""
         return f"{self._tagged('log')}:skips"
