@@ -8,13 +8,15 @@ import httpx
 from qdrant_client import AsyncQdrantClient
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
-from eunoe.deploy.clients.bootstrap import usable_qdrant_url
-from eunoe.deploy.clients.shared import store_keys
+from eunoe.deploy.clients.bootstrap import open_qdrant, usable_qdrant_url
+from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.doctor.findings import Findings
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings, reveal
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.workers.stores.index_record import RedisIndexRecord, lost_reason
+from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.qdrant_rest import qdrant_address
 
 LEAST_VERSION = (1, 16)
@@ -42,10 +44,27 @@ async def check_qdrant(settings: Settings, findings: Findings) -> None:
                 await _collection(client, name, findings)
             findings.step("writes")
             await check_writes(client, there, findings)
-    if len(missing) == len(names):
+    findings.step("what was filled")
+    if (lost := await _lost(settings, findings)) is not None:
+        findings.fault(f"{lost}; until then all searches wait")
+    elif len(missing) == len(names):
         findings.note(f"no collections of generation {keys.generation} yet: the first worker makes them")
     elif missing:
-        findings.fault(f"collections missing: {', '.join(missing)}; derive memory again: `eunoe rebuild`")
+        findings.fault(f"collections missing: {', '.join(missing)}; run `eunoe reindex`")
+
+
+async def _lost(settings: Settings, findings: Findings) -> str | None:
+    """The reason why these are not the collections that the generation filled; `None` also where nobody can tell."""
+    if settings.redis_url is None:
+        return None
+    keys = store_keys(settings)
+    try:
+        async with open_redis(settings) as redis, open_qdrant(settings) as client:
+            record = await RedisIndexRecord(redis, keys).read()
+            return lost_reason(record, await QdrantIndex(client, keys).identities())
+    except Unavailable as fault:
+        findings.note(f"whether these are the collections that were filled cannot be seen: {fault}")
+        return None
 
 
 @asynccontextmanager

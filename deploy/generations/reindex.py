@@ -14,6 +14,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import write_time
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.errors import Refused, SnapshotLost, Unavailable
+from eunoe.schemas.model_ports import Embedder
 from eunoe.workers.derive.index_audit import Disagreement, compare_index, missing_entries
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stores.index_record import RedisIndexRecord, lost_reason
@@ -54,7 +55,7 @@ async def reindex(settings: Settings, clients: Clients, report: ReportProgress) 
     was_lost = clients.guard.lost is not None
     if was_lost:
         await record.begin(write_time(datetime.now(UTC)))
-    await index.prepare(embedder.name, embedder.dimensions)
+    await _prepare(index, embedder, was_lost=was_lost)
     filled = await index.identities()
     keys = await clients.store.conversations()
     written: list[int | None] = []
@@ -69,6 +70,21 @@ async def reindex(settings: Settings, clients: Clients, report: ReportProgress) 
     points = [count for count in written if count]
     lost = written.count(None)
     return Reindexed(settings.names.generation, was_lost, len(keys) - lost, len(points), sum(points), lost)
+
+
+async def _prepare(index: QdrantIndex, embedder: Embedder, *, was_lost: bool) -> None:
+    """Make the collections that are missing; raises `Refused` where another deployment's stand in their place."""
+    try:
+        await index.prepare(embedder.name, embedder.dimensions)
+    except Refused as fault:
+        if not was_lost:
+            raise
+        made_by = str(fault).partition(": ")[0]
+        raise Refused(
+            f"this generation did not fill what stands under its names in Qdrant now: {made_by}. If another deployment"
+            " uses it, give one of the two an EUNOE_PREFIX or a Qdrant of its own; else delete the collections, and run"
+            " `eunoe reindex` again"
+        ) from fault
 
 
 async def _restored(clients: Clients, key: str) -> int | None:

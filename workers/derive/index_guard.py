@@ -159,8 +159,16 @@ class GuardedIndex:
     async def upsert(
         self, points: Sequence[Point], fence: int = 0, *, mark: bool = False, over: Mapping[str, int] | None = None
     ) -> None:
-        """Write points and wait until searches find them."""
-        await self.index.upsert(points, fence, mark=mark, over=over)
+        """Write points and wait until searches find them; raises `Unavailable` where the index is another one."""
+        try:
+            await self.index.upsert(points, fence, mark=mark, over=over)
+        except Unavailable:
+            raise
+        except Exception:  # of another deployment's collection, with vectors of another length
+            await self.guard.check()
+            if self.guard.lost is not None:
+                raise Unavailable(f"{SERVER}: {self.guard.lost}", SERVER) from None
+            raise
 
     async def fence_off(self, collection: Collection, ids: Sequence[str], fence: int) -> None:
         """Remove points, and refuse late upserts of them."""
