@@ -64,7 +64,7 @@ def _texts(answer: object) -> dict[str, str]:
 
 
 class EvictionWatch:
-    """Looks for keys that Redis has evicted: no other check misses a table of a conversation that is idle."""
+    """Looks for keys that Redis has evicted: no stage misses a table of a conversation that is idle."""
 
     def __init__(self, client: RedisClient, health: HealthState) -> None:
         self._client = client
@@ -91,8 +91,8 @@ class EvictionWatch:
 def evicted(count: int) -> str:
     """What a server has evicted since its start, and what to do."""
     return (
-        f"it has evicted {count} keys since its start, for want of memory: what conversations know may be gone, and"
-        " nothing else notices that. Give it memory, set maxmemory-policy noeviction, then derive all of it again"
+        f"it has evicted {count} keys since its start, for want of memory: what conversations know may be gone, and no"
+        " stage notices that. Give it memory, set maxmemory-policy noeviction, then derive all of it again"
         " (deploy/docs/runbook.md, EunoeRedisEvicts)"
     )
 
