@@ -12,7 +12,7 @@ from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.erasures import open_erasures
 from eunoe.deploy.generations.erase.loop import WorkedOff
-from eunoe.deploy.generations.erase.retention import outdated, plan_retention, run_retention
+from eunoe.deploy.generations.erase.retention import outdated, plan_retention, run_retention, trusted_now
 from eunoe.deploy.inspect.counted import counted
 from eunoe.schemas.erasure import Erasure, RetentionPolicy, current_policies
 from eunoe.schemas.errors import Refused
@@ -111,13 +111,13 @@ async def _check_policy(tenant: str | None) -> None:
 async def _planned(tenant: str | None) -> list[Erasure]:
     await _check_policy(tenant)
     async with opened_eraser(quiet=True) as eraser:
-        return await plan_retention(eraser, await outdated(eraser, datetime.now(UTC), tenant))
+        return await plan_retention(eraser, await outdated(eraser, await trusted_now(eraser.settings), tenant))
 
 
 async def _run(tenant: str | None, *, quiet: bool) -> WorkedOff:
     await _check_policy(tenant)
     async with opened_eraser(quiet=quiet, erases=True) as eraser:
-        return await run_retention(eraser, datetime.now(UTC), tenant)
+        return await run_retention(eraser, await trusted_now(eraser.settings), tenant)
 
 
 def _days(policy: RetentionPolicy) -> str:

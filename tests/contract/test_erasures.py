@@ -154,3 +154,14 @@ async def test_one_at_a_time_has_the_right_to_erase(ledgers: list[ErasureLedger]
             return await ledger.lease("one", 60)
 
         await until(taken)  # the lease of one that died ends by itself
+
+
+async def test_a_lease_that_was_taken_before_the_clock_was_set_back_keeps_nobody_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, clock = SqliteErasures(tmp_path / "ledger.sqlite"), [2_000_000.0]
+    monkeypatch.setattr("eunoe.workers.stores.sqlite_erasures.time.time", lambda: clock[0])
+    assert await ledger.lease("one that died", 20)
+    clock[0] -= 86_400
+    assert await ledger.lease("two", 20)
+    assert not await ledger.lease("three", 20)

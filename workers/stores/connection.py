@@ -103,6 +103,9 @@ class Script:
         return cls(name, source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
 
 
+_CLOCK = Script.load("clock")
+
+
 class RedisConnection:
     """A client that raises `Unavailable`, with the host, while the server is away."""
 
@@ -150,6 +153,10 @@ class RedisConnection:
             await self.client.initialize()
             told = await self.client.info("server", target_nodes=RedisCluster.PRIMARIES)
             return frozenset(str(one["run_id"]) for one in told.values())
+
+    async def clock(self) -> int:
+        """The server's clock, in seconds since the epoch; of a cluster that of one server. Raises `Unavailable`."""
+        return int(await self.run(_CLOCK, ["clock"], []))
 
     async def command(self, *words: str | int | bytes) -> Any:  # noqa: ANN401 - each command has its own reply
         """Run one command; its round trip may be shared with others. Raises `Unavailable`."""

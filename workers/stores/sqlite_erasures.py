@@ -38,8 +38,11 @@ _CHANGE = "UPDATE entries SET body = ? WHERE kind = ? AND key = ? AND request = 
 _MAKE_LEASE = "CREATE TABLE IF NOT EXISTS lease (one INTEGER PRIMARY KEY, owner TEXT, until REAL)"
 _LEASE = """
 INSERT INTO lease VALUES (1, :owner, :until)
-ON CONFLICT (one) DO UPDATE SET owner = :owner, until = :until WHERE owner = :owner OR until < :now
+ON CONFLICT (one) DO UPDATE SET owner = :owner, until = :until
+WHERE owner = :owner OR until < :now OR until > :now + :longest
 """
+_LONGEST_LEASE_S = 3600.0
+"""Seconds that no lease lasts: one that ends later was taken before the clock was set back, and would never end."""
 _RELEASE = "DELETE FROM lease WHERE owner = ?"
 
 
@@ -101,7 +104,8 @@ class SqliteErasures:
     async def lease(self, owner: str, seconds: float) -> bool:
         """Take or keep the right to erase."""
         now = time.time()
-        return await self._change(_LEASE, {"owner": owner, "until": now + seconds, "now": now}) > 0
+        times = {"until": now + seconds, "now": now, "longest": _LONGEST_LEASE_S}
+        return await self._change(_LEASE, {"owner": owner, **times}) > 0
 
     async def release(self, owner: str) -> None:
         """Give the right to erase back."""

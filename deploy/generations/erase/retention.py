@@ -4,22 +4,28 @@ Which sessions go is written into the ledger of erasures, so that a rebuild leav
 """
 
 import logging
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
 from uuid import uuid4
 
-from eunoe.deploy.clients.shared import open_store
+from eunoe.deploy.clients.shared import open_redis, open_store
 from eunoe.deploy.generations.erase.loop import WorkedOff
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.inspect.known import last_known
+from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.erasure import Erasure, ErasureRequest, RetentionPolicy, current_policies
-from eunoe.schemas.errors import RequestRefused, SnapshotLost
+from eunoe.schemas.errors import Refused, RequestRefused, SnapshotLost
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import StateStore
+from eunoe.workers.stores.connection import RedisConnection
 from eunoe.workers.update.memories import NAME as UPDATE
 
 log = logging.getLogger(__name__)
+
+MAX_AHEAD_S: Final = 3600.0
+"""Seconds that the clock may be ahead of that of the state store; policies are of days."""
 
 
 async def outdated(eraser: Eraser, now: datetime, tenant: str | None = None) -> list[ErasureRequest]:
@@ -37,6 +43,22 @@ async def outdated(eraser: Eraser, now: datetime, tenant: str | None = None) -> 
                 if await _has_older(store, key, limit, await eraser.ledger.erasures(key))
             ]
     return found
+
+
+async def trusted_now(settings: Settings, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> datetime:
+    """The time by which retention may erase: what goes too early cannot be brought back.
+
+    Raises `Refused` where the clock of this machine is far ahead of that of the state store, `Unavailable`.
+    """
+    async with open_redis(settings) as redis:
+        there_s = await RedisConnection(redis).clock()
+    now = clock()
+    if (ahead_s := now.timestamp() - there_s) > MAX_AHEAD_S:
+        raise Refused(
+            f"the clock of this machine is {ahead_s / 3600:.1f} hours ahead of that of Redis: retention would erase"
+            " sessions too early, for good, and erases nothing until they agree. Set the clock that is wrong"
+        )
+    return now
 
 
 def limit_of(policy: RetentionPolicy, now: datetime) -> datetime:

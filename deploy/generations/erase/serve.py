@@ -5,14 +5,13 @@ import logging
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
 from time import monotonic
 from typing import Final
 
 from eunoe.deploy.clients.erasures import is_pending, open_erasures
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.generations.erase.loop import alone, work_off
-from eunoe.deploy.generations.erase.retention import run_retention
+from eunoe.deploy.generations.erase.retention import run_retention, trusted_now
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.repair import StillWritten
 from eunoe.deploy.inspect.counted import counted
@@ -101,7 +100,7 @@ async def _round(settings: Settings, ledger: ErasureLedger, *, sweeps: bool) -> 
         if isinstance(outcome.waiting, Refused):
             raise outcome.waiting
         if sweeps:
-            swept = await run_retention(eraser, datetime.now(UTC))
+            swept = await run_retention(eraser, await trusted_now(eraser.settings))
             log.info("retention: %s with sessions that were too old", counted(len(swept.receipts), "conversation"))
             outcome.waiting = outcome.waiting or swept.waiting
         if outcome.waiting is not None:
