@@ -22,12 +22,12 @@ from eunoe.streams.tracing import step
 from eunoe.workers.models.batching import Batcher
 from eunoe.workers.models.offload import is_inline
 from eunoe.workers.models.vectors import stack, unit_rows, widened
+from eunoe.workers.models.word_tokens import WordTokens
 from eunoe.workers.text.caches import CacheBySize
 
 _TOKENS_AT_ONCE = 16_384
 """Token rows gathered at once: 16 MB, however long a text is."""
 _TEXTS_AT_ONCE = 256
-_UNKNOWN = 0
 _TABLE = "embedding.weight"
 _LITTLE_CHARS = 2_000
 """Up to so many characters run on the event loop: they take 0.5 ms, and a thread would double that."""
@@ -50,11 +50,12 @@ class WordLlamaEmbedder:
         # waiting for its threads would block the event loop; work is divided among processes instead
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         folder = _wheel_folder()
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json"))
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
-        # its words are whole texts, which seldom come again: 10,000 of them would take 33 MB
-        self._tokenizer.model._resize_cache(0)  # noqa: SLF001 - there is no other way
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json"))
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        # its words may be whole texts, which seldom come again: 10,000 of them would take 33 MB
+        tokenizer.model._resize_cache(0)  # noqa: SLF001 - there is no other way
+        self._tokens = WordTokens(tokenizer)
         self._table = _map_table(folder / "weights" / "l2_supercat_256.safetensors")
         self._name = f"wordllama-{version('wordllama')}-l2_supercat"
         self._kept: CacheBySize[bytes, NDArray[np.float32]] = CacheBySize(_KEPT_BYTES, "vectors of texts")
@@ -96,14 +97,10 @@ class WordLlamaEmbedder:
         """The result of `embed`, on the caller's own thread. A row depends on its text alone, bit for bit."""
         rows = np.zeros((len(texts), self.dimensions), np.float32)
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
-            ids = self._token_ids(texts[start : start + _TEXTS_AT_ONCE])
+            ids = self._tokens.of([_clean(text) for text in texts[start : start + _TEXTS_AT_ONCE]])
             for first, end in _runs([len(tokens) for tokens in ids]):
                 self._sum_into(rows[start + first : start + end], ids[first:end])
         return unit_rows(rows)
-
-    def _token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        encodings = self._tokenizer.encode_batch_fast([_clean(text) for text in texts], add_special_tokens=False)
-        return [[token for token in encoding.ids if token != _UNKNOWN] for encoding in encodings]
 
     def _sum_into(self, rows: NDArray[np.float32], ids: Sequence[list[int]]) -> None:
         """Add up the token rows of each text; the sum has the direction of the mean."""
