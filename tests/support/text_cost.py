@@ -27,6 +27,7 @@ from eunoe.workers.link.cues import judge_by_cues
 from eunoe.workers.link.judge import RelationPair
 from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.stage import Stage
+from eunoe.workers.text.guarded import GuardedPattern
 from eunoe.workers.update.operator import OperationPair
 from eunoe.workers.update.rules import judge_by_rules
 from tests.support.in_memory import ended, make_pipeline, utterance
@@ -84,6 +85,8 @@ def patterns() -> dict[str, re.Pattern[str]]:
 def _patterns_in(value: object, place: str) -> Iterator[tuple[str, re.Pattern[str]]]:
     if isinstance(value, re.Pattern):
         yield place, value
+    elif isinstance(value, GuardedPattern):
+        yield place, value.unguarded
     elif isinstance(value, Mapping):
         for key, part in list(value.items()):
             yield from _patterns_in(part, f"{place}[{key!r}]")

@@ -14,6 +14,7 @@ from eunoe.workers.link.judge import RelationPair, RelationVerdict
 from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.text.bounds import MAX_SENTENCE_CHARS
 from eunoe.workers.text.caches import cached_by_length, cached_by_word, total_chars
+from eunoe.workers.text.guarded import GuardedPattern
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.words import weight
 
@@ -49,14 +50,14 @@ _GENERIC = frozenset(
     """.split()  # noqa: SIM905 - a table of words
 )
 
-_CHANGE = re.compile(
+_CHANGE = GuardedPattern(
     r"\b(?:no longer|(?:not|never|\w+n['’]t)\b[^,]{0,200}\bany ?more|stopped|quit|g(?:a|i)ve(?:n)? up|switched|"
     r"got rid of|sold|broke up|split up|divorced|moved (?:to|out|away|back|in)|replaced|recovered|healed|cancell?ed|"
     r"turned into|dropped out|retired|graduated|is over|instead of|converted)\b",
     re.IGNORECASE,
 )
-_EFFECT_FIRST = re.compile(r"\b(?:because(?: of)?|due to|thanks to|as a result of|owing to)\b", re.IGNORECASE)
-_CAUSE_FIRST = re.compile(
+_EFFECT_FIRST = GuardedPattern(r"\b(?:because(?: of)?|due to|thanks to|as a result of|owing to)\b", re.IGNORECASE)
+_CAUSE_FIRST = GuardedPattern(
     r"\b(?:that(?:'|’)?s why|that is why|which is why|led (?:me|us|him|her|them|\w+)? ?to|as a result|therefore|"
     r"for that reason|(?<=, )so (?:i|we|he|she|they)|(?<=, )so (?:i|we|he|she|they)(?:'|’)\w+)\b(?! of\b)",
     re.IGNORECASE,

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from eunoe.workers.segment.content_words import Words, union
 from eunoe.workers.text.bounds import without_middle
+from eunoe.workers.text.guarded import GuardedPattern
 from eunoe.workers.text.terms import terms
 
 Strengths = NDArray[np.float64]
@@ -69,7 +70,7 @@ _PATTERNS: Mapping[str, str] = {
     "asks": r"[?？]",
     "ends_asking": r"[?？][\s\"'”’)]*$",
 }
-_COMPILED = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in _PATTERNS.items()}
+_COMPILED = {name: GuardedPattern(pattern, re.IGNORECASE) for name, pattern in _PATTERNS.items()}
 
 _BACKWARD = re.compile(
     r"^\W*+(?:[\w']++\W++){0,5}?(?:its?|it's|that|that's|this|they|them|their|those|these|he|him|his|she|her|there|ones?|"

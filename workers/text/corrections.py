@@ -2,8 +2,10 @@
 
 import re
 
+from eunoe.workers.text.guarded import GuardedPattern
+
 _TOLD = r"[^\s,;!?]{1,40}"
-_CORRECTION = re.compile(
+_CORRECTION = GuardedPattern(
     rf"(?<!\S){_TOLD},? (?:and )?not (?:(?:the|an?|on|at|in|for|to|from|with|by|about) ){{0,2}}(?P<wrong>{_TOLD})",
     re.IGNORECASE,
 )
@@ -23,8 +25,8 @@ def corrects(later: str, earlier: str) -> bool:
 
 def taken_back(text: str) -> frozenset[str]:
     """The figures and names that a text says are wrong, in lower case; empty if it corrects nothing."""
-    is_sure = _SIGN.search(text) is not None
-    words = (_WORD.search(found["wrong"]) for found in _CORRECTION.finditer(text))
+    words = [_WORD.search(found["wrong"]) for found in _CORRECTION.finditer(text)]
+    is_sure = bool(words) and _SIGN.search(text) is not None
     return frozenset(word.group().casefold() for word in words if word is not None and _is_told(word.group(), is_sure))
 
 

@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import date, timedelta
 
+from eunoe.workers.text.guarded import GuardedPattern
+
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS = {
     word: n
@@ -26,7 +28,7 @@ _DAY_WORDS: Mapping[str, int] = {
 _DAY_WORD = "|".join(_DAY_WORDS)
 _DAY = "|".join(WEEKDAYS)
 _COUNT = r"\d{1,2}|" + "|".join(_NUMBERS)
-_RELATIVE = re.compile(
+_RELATIVE = GuardedPattern(
     rf"\b(?:(?P<word>{_DAY_WORD})"
     rf"|(?P<way>last|next|this) (?P<unit>week|weekend|month|year|{_DAY})"
     rf"|(?P<count>{_COUNT}) (?P<many>day|week|month|year)s? ago)\b(?!['’])",

@@ -9,6 +9,7 @@ from itertools import islice
 
 from eunoe.schemas.memory import MemoryKind
 from eunoe.workers.text.bounds import without_middle
+from eunoe.workers.text.guarded import GuardedPattern
 from eunoe.workers.text.salience import is_change
 from eunoe.workers.text.statements import sentence_spans
 from eunoe.workers.text.verbs import is_base, is_past, third_person
@@ -17,7 +18,7 @@ from eunoe.workers.text.vital import is_vital
 _ADVERB = r"(?:(?:really|still|also|now|just|always|only|absolutely|definitely|probably|soon) ){0,2}"
 _BE = r"(?:am|is|are|['’](?:m|s|re)|was just|been)"
 _MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
-_PLAN = re.compile(
+_PLAN = GuardedPattern(
     rf"\b(?:plans? (?:to|on)|intends? to|hopes? to|wants? to|aims? to|means? to|"
     rf"(?:would|['’]d) (?:really )?(?:like|love) to|looking forward to|"
     rf"(?:will|['’]ll|shall|won['’]t) (?!always\b|never\b)\w+)\b|"
@@ -36,7 +37,7 @@ _PLAN = re.compile(
     rf"[^.!?]{{0,60}}?\bin (?-i:{_MONTH})\b",
     re.IGNORECASE,
 )
-_PREFERENCE = re.compile(
+_PREFERENCE = GuardedPattern(
     rf"\b(?:loves|likes|enjoys|prefers|hates|dislikes|adores|detests|can['’]t stand|cannot stand|"
     rf"(?:I|we|they|you|don['’]t|doesn['’]t|do not|does not|and|both|also|really|who) {_ADVERB}"
     rf"(?:love|like|enjoy|prefer|hate|dislike|adore|detest)|"
@@ -81,7 +82,7 @@ def _sentence_that_tells(words: str) -> str:
     return next(filter(is_vital, sentences), sentences[0] if sentences else without_middle(words))
 
 
-def _tells(pattern: re.Pattern[str], said: str, past: bool) -> bool:
+def _tells(pattern: GuardedPattern, said: str, past: bool) -> bool:
     """Whether a pattern is found, and before the verb of what is told in the past."""
     found = pattern.search(said)
     return found is not None and not (past and is_told_in_past(said[: found.start()]))

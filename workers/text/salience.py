@@ -3,13 +3,15 @@
 import re
 from collections.abc import Collection
 
+from eunoe.workers.text.caches import cached_by_length
 from eunoe.workers.text.days import has_days
+from eunoe.workers.text.guarded import GuardedPattern
 from eunoe.workers.text.lasting import is_lasting, is_liking
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.vital import is_vital
 from eunoe.workers.text.words import NUMBER_WORDS
 
-_CHANGE = re.compile(
+_CHANGE = GuardedPattern(
     r"\b(?:moved|moving (?:to|in|out|away|back)|quit|resigned|retired|graduated|enrolled|adopt(?:ed|ing)|"
     r"pregnant|engaged|married|divorced|separated|broke up|breakup|born|passed away|died|funeral|"
     r"diagnosed|recovered|healed|surgery|operated|injured|tore|torn|sprained|broke my (?!heart)|fractured|"
@@ -30,13 +32,13 @@ _CHANGE = re.compile(
     r"back to (?:work|normal|school)|broke down|got (?:sick|ill|well|better))\b",
     re.IGNORECASE,
 )
-_OFF = re.compile(
+_OFF = GuardedPattern(
     r"\b(?:the|our|my) (?:wedding|engagement|trip|journey|holiday|move) (?:to \w+ )?(?:is|was|has been) "
     r"(?:off|cancell?ed|called off)\b",
     re.IGNORECASE,
 )
 """A plan of two that is given up: it need not say whose."""
-_END = re.compile(
+_END = GuardedPattern(
     r"n['’]t (?:\w+ ){0,4}any ?more\b|"
     r"\b(?:no longer|not (?:\w+ ){0,3}any ?more|broken? (?:up|off)|split up|separated|divorced|moved out|"
     r"(?:is|are|was|were|has been|have been) (?:off|over|cancell?ed|called off|gone|dead|closed)|"
@@ -45,7 +47,7 @@ _END = re.compile(
     re.IGNORECASE,
 )
 _SELF = re.compile(r"\b(?:I|my|me|mine|we|our|us)\b|\bI['’]|\bwe['’]", re.IGNORECASE)
-_FACT = re.compile(
+_FACT = GuardedPattern(
     r"\b(?:i am (?:an?|the|allergic|from|in)|i['’]m (?:an?|the|allergic|from|in|at|learning|working|training|"
     r"planning|studying|saving|looking (?:for|at|into)|going to|keen on|into)|"
     r"i (?:work|live|teach|study|studied|own)|"
@@ -66,7 +68,7 @@ _ABOUT_OTHER = re.compile(
     r"what (?:a|an)|hearing|how \w+|here['’]s|check)\b",
     re.IGNORECASE,
 )
-_REACTION = re.compile(
+_REACTION = GuardedPattern(
     r"\b(?:proud of you|sorry to hear|glad (?:you|to hear|that you)|happy (?:for you|to hear)|i(?:['’]m| am) sorry|"
     r"i (?:totally |completely |100% |really |so )?(?:agree|appreciate|get (?:it|you|that)|know|understand|bet|hope|"
     r"guess|think|believe|feel you|see|hear you|promise|knew)|"
@@ -86,7 +88,7 @@ _BACKWARD = re.compile(
     r"the same|both|one|such)(?:['’]\w+)?\b",
     re.IGNORECASE,
 )
-_ABSTRACT = re.compile(
+_ABSTRACT = GuardedPattern(
     r"\b(?:inspir\w+|support\w*|journey|grateful|thankful|motivat\w+|positiv\w+|amazing|awesome|important|"
     r"difference|meaningful|joy|happiness|incredible|passion\w*|rewarding|beautiful)\b",
     re.IGNORECASE,
@@ -121,7 +123,7 @@ def refers_back(sentence: str) -> bool:
 
 def is_change(sentence: str) -> bool:
     """Whether a state of the speaker, or of someone or something close to them, began, ended or changed."""
-    return (_CHANGE.search(sentence) or _OFF.search(sentence)) is not None and not _is_reaction(sentence)
+    return (_tells_change(sentence) or _OFF.search(sentence) is not None) and not _is_reaction(sentence)
 
 
 def is_end(sentence: str) -> bool:
@@ -137,14 +139,14 @@ def salience(sentence: str, speakers: Collection[str]) -> float:
     found = terms(sentence, drop=speakers)
     score = min(len(set(found)), 8) * 0.3 + _particulars(sentence, speakers)
     off = _OFF.search(sentence) is not None
-    own, changes = off or _SELF.search(sentence) is not None, off or _CHANGE.search(sentence) is not None
+    own, changes = off or _SELF.search(sentence) is not None, off or _tells_change(sentence)
     reacts, conditional = _is_reaction(sentence), _CONDITION.search(sentence) is not None
     unclear = refers_back(sentence) or _VAGUE.search(sentence) is not None
     score += 1.5 * own + 1.0 * bool(_FACT.search(sentence))
     score += 2.0 * changes
     score -= 4.0 * reacts + 1.5 * conditional
     score -= 1.5 * unclear
-    score -= 0.6 * min(len(_ABSTRACT.findall(sentence)), 4)
+    score -= 0.6 * min(sum(1 for _ in _ABSTRACT.finditer(sentence)), 4)
     score -= 2.0 * (len(found) < 3)
     # what can be understood alone passes, however short it is: a change of the speaker, a lasting or a vital fact
     passes = own and (changes or is_liking(sentence)) and not (reacts or conditional or unclear)
@@ -158,6 +160,13 @@ def foreign_salience(sentence: str, speakers: Collection[str]) -> float:
     return min(len(set(terms(sentence, drop=speakers))), 10) * 0.35 + _particulars(sentence, speakers)
 
 
+# cached: a sentence is read for its salience, for its group and for the kind of its memory
+@cached_by_length("sentences", len, 2, (400, 128))
+def _tells_change(sentence: str) -> bool:
+    return _CHANGE.search(sentence) is not None
+
+
+@cached_by_length("sentences", len, 2, (400, 128))
 def _is_reaction(sentence: str) -> bool:
     return bool(_ABOUT_OTHER.search(sentence) or _REACTION.search(sentence))
 
