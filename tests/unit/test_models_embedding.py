@@ -87,6 +87,16 @@ def test_rows_without_direction_become_the_first_axis():
     assert np.allclose(rows, [[1, 0], [0.6, 0.8], [1, 0]])
 
 
+def test_finite_rows_among_others_are_those_that_they_are_alone():
+    finite = np.random.default_rng(3).standard_normal((4, 256)).astype(np.float32)
+    mixed = np.vstack([finite, np.full((1, 256), np.nan), np.zeros((1, 256)), finite * 1e-3]).astype(np.float32)
+    rows = unit_rows(mixed)
+    assert np.array_equal(rows[:4], unit_rows(finite))
+    assert np.array_equal(rows[4:6], np.eye(2, 256, dtype=np.float32)[[0, 0]])
+    wide = finite.astype(np.float64)
+    assert np.array_equal(rows[:4], (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32))
+
+
 @given(st.lists(st.text(min_size=1, max_size=30), max_size=60))
 def test_batches_keep_order_and_bounds(texts: list[str]):
     bounds = EndpointEmbedderSettings(Endpoint("m", key="k"), 8, batch_texts=7, batch_tokens=20)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from eunoe.schemas.events import Line
 from eunoe.schemas.model_ports import Vectors
 from eunoe.workers.models.embedding import WordLlamaEmbedder
-from eunoe.workers.segment.boundaries import CUES, boundaries, gap_scores, long_turns
+from eunoe.workers.segment.boundaries import CUES, _at, boundaries, gap_scores, long_turns
 from eunoe.workers.segment.cohesion import adjacent, margins, standardize
 from eunoe.workers.segment.content_words import content_words, novelty, shared
 from eunoe.workers.segment.cues import read_cues
@@ -229,3 +229,12 @@ def test_a_cue_at_either_end_of_a_very_long_line_is_seen():
     text = "By the way " + "word " * 20_000 + "do you have a bicycle?"
     cues = read_cues([text], content_words([text], ()), ())
     assert cues["opener"].tolist() == cues["ends_asking"].tolist() == [1.0]
+
+
+def test_a_cue_counts_for_the_gaps_that_have_a_line_at_its_offset():
+    for lines_of_session in range(1, 6):
+        strengths = np.arange(1.0, lines_of_session + 1)
+        for offset in range(-3, 6):
+            gaps = range(lines_of_session - 1)
+            expected = [strengths[g + offset] if 0 <= g + offset < lines_of_session else 0.0 for g in gaps]
+            assert _at(strengths, offset).tolist() == expected

@@ -10,13 +10,17 @@ from eunoe.schemas.model_ports import Vectors
 
 def unit_rows(rows: NDArray[np.floating]) -> Vectors:
     """Divide each row of shape (n, d) by its length, as float32; a zero or invalid row becomes the first axis."""
-    wide = np.nan_to_num(np.asarray(rows, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    wide = np.asarray(rows, dtype=np.float64)
+    if not np.isfinite(wide).all():
+        wide = np.nan_to_num(wide, nan=0.0, posinf=0.0, neginf=0.0)
     lengths = np.linalg.norm(wide, axis=1, keepdims=True)
     lost = lengths[:, 0] < 1e-12
-    unit = wide / np.where(lengths < 1e-12, 1.0, lengths)
+    if lost.any():
+        lengths[lost] = 1.0
+    unit: Vectors = (wide / lengths).astype(np.float32)
     unit[lost] = 0.0
     unit[lost, 0] = 1.0
-    return unit.astype(np.float32)
+    return unit
 
 
 _HALF_TO_SINGLE = np.float32(2.0**112)

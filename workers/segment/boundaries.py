@@ -134,9 +134,11 @@ def _cohesion_score(vectors: Vectors, words: Words) -> Gaps:
 
 def _at(strengths: Strengths, offset: int) -> Gaps:
     """The strengths of the lines at ``offset`` from each gap; 0 beyond the ends."""
-    lines = np.arange(len(strengths) - 1) + offset
-    there = (lines >= 0) & (lines < len(strengths))
-    return np.where(there, strengths[np.clip(lines, 0, len(strengths) - 1)], 0.0)
+    found = np.zeros(max(len(strengths) - 1, 0))
+    first, end = max(-offset, 0), min(len(strengths) - offset, len(found))
+    if first < end:
+        found[first:end] = strengths[first + offset : end + offset]
+    return found
 
 
 def _peaks(scores: Gaps, gaps: Sequence[int], threshold: float) -> list[int]:
