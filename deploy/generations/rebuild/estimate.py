@@ -22,6 +22,7 @@ from eunoe.deploy.clients.models import (
 from eunoe.deploy.generations.rebuild.answers import AnswersFile
 from eunoe.deploy.generations.rebuild.counting import CountingEmbedder, CountingModel, ModelCallCounts
 from eunoe.deploy.generations.rebuild.keeping import telling_file_faults
+from eunoe.deploy.generations.rebuild.named import check_named
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.generations.rebuild.reading import read_log
 from eunoe.deploy.generations.rebuild.spool import Spool, Spooled
@@ -76,9 +77,10 @@ async def estimate(settings: Settings, plan: RebuildPlan, report: ReportProgress
     """Derive at most `SAMPLE` conversations, always the same ones, and scale the counts of their model calls.
 
     Calls no endpoint and writes nothing. The reported phases are ``log``, ``answers`` and ``sample``. Raises `Refused`
-    where there is no log, `Unavailable` when a server is down.
+    where there is no log, or it does not hold a conversation of the plan, `Unavailable` when a server is down.
     """
     target = of_generation(settings, plan.into, plan.changes)
+    await check_named(target, plan)
     with tempfile.TemporaryDirectory(prefix="eunoe-estimate-") as directory, telling_file_faults(Path(directory)):
         spool = Spool(Path(directory) / "spool.sqlite")
         try:

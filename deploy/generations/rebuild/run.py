@@ -20,6 +20,7 @@ from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.generations.erase.loop import no_erasure
 from eunoe.deploy.generations.rebuild.answers import fill_lookup
 from eunoe.deploy.generations.rebuild.keeping import kept_folder, max_age_s
+from eunoe.deploy.generations.rebuild.named import check_named
 from eunoe.deploy.generations.rebuild.partial import Partial, make_from
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan, check_continues, check_from_stage, check_still_building
 from eunoe.deploy.generations.rebuild.processes import run_share
@@ -82,13 +83,14 @@ async def rebuild(
 
     ``settings`` are those of the live generation. ``forks``: see `forks_for_shares`; without it processes start from
     nothing. An erasure that runs is waited for. After an interruption at any point, call it again: finished
-    conversations are kept. Raises `Refused` for a plan that does not fit the existing generations, `Unavailable` when
-    a server stays down.
+    conversations are kept. Raises `Refused` for a plan that does not fit the existing generations or names a
+    conversation that the log does not hold, `Unavailable` when a server stays down.
     """
     check_from_stage(plan)
     target, report = _target(settings, plan), PhaseClock(report)
     (partitions,) = await partitions_of(target.kafka_settings, target.names, [Topic.CONVERSATIONS])
     await check_log_is_open(target.kafka_settings, target.names)
+    await check_named(target, plan)
     async with no_erasure(settings):  # one that runs seals anew, in the log, what this would have read before
         generation = await _begin(settings, plan)
     await create_topics(target.kafka_settings, target.names, partitions, target.replication)
