@@ -102,6 +102,17 @@ def check_not_of_stack(settings: Settings, generation: str, data: Path = DATA) -
         )
 
 
+def left_behind(settings: Settings, generation: str, data: Path = DATA) -> str | None:
+    """The advice where a running `eunoe up` has workers, and they are not those of ``generation``; else `None`."""
+    found = find_stack(data)
+    if found is None or found.kafka != settings.kafka or found.generation in (None, generation):
+        return None
+    return (
+        f"`eunoe up` in {data} runs workers of {found.generation}, not of {generation}: stop it and start it again"
+        f" after a promotion, else asks stay unanswered where no `EUNOE_GENERATION={generation} eunoe worker all` runs"
+    )
+
+
 EMBEDDED_BROKER: Final[Mapping[str, object]] = {
     "idempotent": False,
     "embedded": True,

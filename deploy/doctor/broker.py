@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from aiokafka import codec
 
+from eunoe.deploy.clients.connect import left_behind
 from eunoe.deploy.doctor.findings import Findings
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.local.tansu.identity import refuse_ordinary_broker
@@ -25,6 +26,8 @@ async def check_broker(settings: Settings, findings: Findings) -> None:
     findings.ok(f"{kafka.server} answers")
     if settings.broker.embedded:
         await _is_embedded(kafka, findings)
+        if (advice := left_behind(settings, names.generation)) is not None:
+            findings.warn(advice)
     findings.step("topics")
     _codecs(findings)
     specs = {names.name(topic): TOPICS[topic] for topic in names.topics}

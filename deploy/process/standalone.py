@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from eunoe.deploy.clients.connect import environment, on_stack
@@ -44,10 +44,11 @@ from eunoe.streams.admin import create_topics
 from eunoe.streams.cancelling import cancelled
 from eunoe.streams.lag import lag
 from eunoe.streams.reader import topic_size
-from eunoe.streams.topics import Topic
+from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.derive.erased import start_of
 from eunoe.workers.derive.pipeline import TABLES
 from eunoe.workers.registry import STAGES
+from eunoe.workers.stores.generations import GenerationState, Listed, RedisGenerations, listed
 from eunoe.workers.stores.redis_transplants import RedisTransplants
 
 log = logging.getLogger(__name__)
@@ -113,7 +114,7 @@ async def open_standalone(
             kept.check_partitions(settings.partitions)
         if options.workers:
             await _check_erasures(settings)
-        await create_topics(settings.kafka_settings, settings.names, settings.partitions)
+        await _create_topics(settings)
         keys = await last.enter_async_context(open_data_keys(settings))
         journal = await _restore(settings, stack, kept, report, keys) if kept is not None else None
         workers = await _start_workers(settings, stack, closing, forks) if options.workers else ()
@@ -144,6 +145,25 @@ async def open_standalone(
         await _ended(erasing)
         if workers and writer is not None:
             await _settle(system, writer, options, report)
+
+
+async def _create_topics(settings: Settings) -> None:
+    """Create the topics of all complete generations: the broker forgets them, and an older one may be promoted."""
+    await create_topics(settings.kafka_settings, settings.names, settings.partitions)
+    async with open_redis(settings) as redis:
+        known = await listed(RedisGenerations(redis, settings.prefix))
+    for name in with_topics(known, settings.names):
+        await create_topics(settings.kafka_settings, replace(settings.names, generation=name), settings.partitions)
+
+
+def with_topics(known: Sequence[Listed], names: TopicNames) -> list[str]:
+    """The names of the other generations on the same log that are complete, and so may be promoted."""
+    return [
+        one.name
+        for one in known
+        if one.name != names.generation
+        and (one.made is None or (one.made.log == names.log and one.made.state is GenerationState.BUILT))
+    ]
 
 
 def _check_http_port(options: StandaloneOptions) -> None:

@@ -90,6 +90,12 @@ async def test_rebuilt_with_nothing_changed_it_is_the_same_and_no_model_is_asked
             again = await pipeline.eunoe("rebuild", "--into", "v2", **asking)
             assert again.code == 2
             assert "eunoe drop v2" in again.err
+            for more in ((), ("--dry-run",)):
+                wrong = await pipeline.eunoe(
+                    "rebuild", "--into", "v3", "--conversation", "c0", "--conversation", "C", *more
+                )
+                assert (wrong.code, "holds nothing of default/C " in wrong.err) == (2, True), wrong.err
+            assert {one["name"] for one in (await pipeline.eunoe("generations", "--json")).json} == {"v1", "v2"}
 
 
 @pytest.mark.slow
@@ -158,3 +164,25 @@ async def test_every_ask_is_answered_once_while_another_generation_takes_over(pi
         gone = await pipeline.eunoe("drop", "v2", "--yes", "--json")
         assert gone.json["dropped"] == "v2"
         assert (await pipeline.eunoe("drop", "v1", "--yes")).code == 2
+
+
+@pytest.mark.slow
+@pytest.mark.embedded("restarts eunoe up")
+async def test_an_older_generation_can_be_promoted_after_a_restart_of_eunoe_up(standalone: Pipeline):
+    async with standalone.up():
+        await standalone.produce(*small_talk(1))
+        await standalone.remembered(2, "c1")
+        assert (await standalone.eunoe("rebuild", "--into", "v2")).code == 0
+        promoted = await standalone.eunoe("promote", "v2")
+        assert (promoted.code, "runs workers of v1, not of v2" in promoted.err) == (0, True), promoted.err
+        checked = await standalone.eunoe("doctor", "--only", "broker")
+        assert "runs workers of v1, not of v2" in checked.out
+    async with standalone.up():
+        checked = await standalone.eunoe("doctor", "--only", "broker")
+        assert "runs workers of" not in checked.out
+        older = {"EUNOE_GENERATION": "v1"}
+        repaired = await standalone.eunoe("repair", "c1", **older)
+        assert repaired.code == 0, repaired.err
+        async with running("worker", "all", cwd=standalone.cwd, **standalone.variables, **older):
+            back = await standalone.eunoe("promote", "v1")
+            assert (back.code, "runs workers of v2, not of v1" in back.err) == (0, True), back.err

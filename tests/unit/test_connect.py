@@ -13,6 +13,7 @@ from eunoe.deploy.clients.connect import (
     check_not_of_stack,
     connected_settings,
     environment,
+    left_behind,
     on_stack,
     unused_operator_key,
 )
@@ -177,6 +178,20 @@ def test_the_generation_that_an_up_is_at_work_on_is_told(tmp_path: Path) -> None
         check_not_of_stack(mine, "v2", tmp_path)
         check_not_of_stack(mine.model_copy(update={"kafka": "own:9092"}), "v1", tmp_path)
     check_not_of_stack(mine, "v1", tmp_path)  # it was stopped
+
+
+def test_workers_of_an_up_that_are_those_of_another_generation_are_told(tmp_path: Path) -> None:
+    mine = on_stack(read_settings(), URLS)
+    with DirectoryLock(tmp_path):
+        write_notice(tmp_path, URLS.model_copy(update={"generation": "v1"}))
+        advice = left_behind(mine, "v2", tmp_path)
+        assert advice is not None
+        assert "runs workers of v1, not of v2: stop it and start it again" in advice
+        assert left_behind(mine, "v1", tmp_path) is None
+        assert left_behind(mine.model_copy(update={"kafka": "own:9092"}), "v2", tmp_path) is None
+        write_notice(tmp_path, URLS)  # it has servers alone
+        assert left_behind(mine, "v2", tmp_path) is None
+    assert left_behind(mine, "v2", tmp_path) is None  # it was stopped
 
 
 @pytest.mark.parametrize(

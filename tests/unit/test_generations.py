@@ -2,10 +2,11 @@
 
 from datetime import timedelta
 
+from eunoe.deploy.process.standalone import with_topics
 from eunoe.schemas.events import Ask, GenerationPromoted, SessionSkipped
 from eunoe.schemas.records import RecordedAnswer
 from eunoe.streams.codec import encode
-from eunoe.streams.topics import Topic
+from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.intake.idle import IdleCloser
@@ -13,6 +14,7 @@ from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.answers import MemoryAnswers
+from eunoe.workers.stores.generations import Generation, GenerationState, Listed
 from eunoe.workers.stores.memory import MemoryLogPositions
 from eunoe.workers.stores.promotions import last_promoted
 from tests.support.in_memory import START, ended, make_pipeline, produce_raw, utterance
@@ -114,3 +116,18 @@ async def test_a_failure_is_recorded_and_a_rebuild_obeys_it():
     assert skipped[0].error.startswith("ValueError at test_generations.py:")
     assert await rebuilt.store.scan("update", "default/c", "memories") == {}
     assert await anew.store.scan("update", "default/c", "memories") != {}
+
+
+def test_eunoe_up_has_topics_of_each_complete_generation_of_its_log() -> None:
+    def made(name: str, state: GenerationState, log: int = 1) -> Listed:
+        return Listed(name, False, Generation(name=name, state=state, made_at=START, source="v1", log=log))
+
+    known = [
+        Listed("v1", False, None),
+        made("v2", GenerationState.BUILT),
+        made("v3", GenerationState.BUILT),
+        made("v4", GenerationState.BUILDING),
+        made("v5", GenerationState.PARTIAL),
+        made("v6", GenerationState.BUILT, log=0),
+    ]
+    assert with_topics(known, TopicNames(generation="v2", log=1)) == ["v1", "v3"]

@@ -276,7 +276,7 @@ class NotNow(Refused):
 async def _partitions(settings: Settings) -> int:
     """The partitions of a generation; raises `NotNow` where topics are missing.
 
-    A restart of `eunoe up` forgets those of generations that are not live.
+    Those of a generation that is not live may have been deleted.
     """
     try:
         return await check_partitions(settings.kafka_settings, settings.names)
