@@ -254,3 +254,46 @@ def test_a_broken_archive_is_named_as_one(tmp_path):
     path.write_bytes(b"PK cut short")
     with pytest.raises(Refused, match="is not a ZIP file, or a damaged one"):
         read_import(path, ImportFormat.CHATGPT, HERE)
+
+
+def zip_file(path: Path, *, packed: int = zipfile.ZIP_DEFLATED) -> bytearray:
+    """The bytes of an export that was packed into ``path``."""
+    with zipfile.ZipFile(path, "w", packed) as archive:
+        archive.writestr("conversations.json", json.dumps([chatgpt_chat("a", DAY)]))
+    return bytearray(path.read_bytes())
+
+
+@pytest.mark.parametrize("packed", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_an_archive_of_which_some_bytes_are_wrong_is_named_as_damaged(tmp_path, packed):
+    path = tmp_path / "export.zip"
+    data = zip_file(path, packed=packed)
+    data[60:90] = bytes(30)
+    path.write_bytes(data)
+    with pytest.raises(Refused, match=r"export\.zip: is not a ZIP file, or a damaged one .*fetch the export again"):
+        read_import(path, ImportFormat.CHATGPT, HERE)
+
+
+@pytest.mark.parametrize(("local", "central", "value"), [(6, 8, 1), (8, 10, 97)], ids=["a password", "another packing"])
+def test_an_archive_that_cannot_be_unpacked_is_told_so(tmp_path, local, central, value):
+    path = tmp_path / "export.zip"
+    data = zip_file(path)
+    data[local] = data[data.index(b"PK\x01\x02") + central] = value
+    path.write_bytes(data)
+    with pytest.raises(Refused, match=r"export\.zip: cannot be unpacked .*give its conversations\.json"):
+        read_import(path, ImportFormat.CHATGPT, HERE)
+
+
+def test_what_a_file_repeats_counts_once(tmp_path):
+    memories = mem0_memories()["results"]
+    assert lines_of(read(tmp_path, "mem0", [*memories, memories[0]])) == lines_of(read(tmp_path, "mem0", memories))
+    chat = chatgpt_chat("a", DAY)
+    assert lines_of(read(tmp_path, "chatgpt", [chat, chat])) == lines_of(read(tmp_path, "chatgpt", [chat]))
+
+
+def test_an_id_that_a_file_gives_to_two_texts_is_refused(tmp_path):
+    memories = mem0_memories()["results"]
+    with pytest.raises(Refused, match=r"entry 3: its id is that of entry 1, with another content"):
+        read(tmp_path, "mem0", [*memories, {**memories[0], "memory": "Something else"}])
+    chat, other = chatgpt_chat("a", DAY), chatgpt_chat("a", DAY + 1)
+    with pytest.raises(Refused, match=r"chat 2, message .*: its id is that of chat 1, message"):
+        read(tmp_path, "chatgpt", [chat, other])

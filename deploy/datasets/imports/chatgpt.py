@@ -14,6 +14,7 @@ from eunoe.deploy.datasets.imports.imported import (
     ImportFile,
     ImportSession,
     ImportTarget,
+    KnownLines,
     SourceLine,
     check_time,
     cut,
@@ -33,18 +34,26 @@ Node = Mapping[str, Any]
 def read_chats(chats: object, path: Path, target: ImportTarget) -> ImportFile:
     """All chats as one conversation of the person: a session for each stretch of a chat without a long silence.
 
-    Raises `Refused` with the number of the chat that is none.
+    A chat that is there twice counts once. Raises `Refused` with the number of the chat that is none, or has another
+    message under an id of one before.
     """
     if not isinstance(chats, list):
         raise Refused(f"{path}: not a list of chats; give the conversations.json of an export of ChatGPT")
     left_out: Counter[str] = Counter()
     conversation_id = target.conversation_id or CONVERSATION
     sessions: list[ImportSession] = []
+    known = KnownLines()
     for number, chat in enumerate(chats, 1):
-        name, lines = _chat(chat, f"{path}, chat {number}", target, left_out)
+        name, said = _chat(chat, f"{path}, chat {number}", target, left_out)
+        lines = [line for line in said if known.is_new(conversation_id, line, path, _place(number, line))]
         sessions += [session_of(f"chatgpt\n{name}\n{part[0].id}", part, target, conversation_id) for part in cut(lines)]
     ordered = sorted(sessions, key=lambda session: (session.utterances[0].at, session.session_id))
     return ImportFile(tuple(ordered), left_out)
+
+
+def _place(number: int, line: SourceLine) -> str:
+    _, _, node_id = line.id.rpartition("\n")
+    return f"chat {number}, message {node_id[:40]!r}"
 
 
 def _chat(chat: object, where: str, target: ImportTarget, left_out: Counter[str]) -> tuple[str, list[SourceLine]]:

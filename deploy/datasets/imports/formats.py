@@ -1,8 +1,11 @@
 """Reads files that are imported, in each format."""
 
 import json
+import lzma
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
@@ -91,12 +94,23 @@ def _chatgpt(path: Path, target: ImportTarget) -> ImportFile:
 
 def _members(path: Path) -> Iterator[tuple[str, bytes]]:
     """The files of conversations in an export's ZIP file; there are several where it is large."""
-    with zipfile.ZipFile(path) as archive:
+    with _naming_damage(path), zipfile.ZipFile(path) as archive:
         names = sorted(name for name in archive.namelist() if _is_conversations(name))
         if not names:
             raise Refused(f"{path}: holds no conversations.json; give the ZIP file as it was exported")
         for name in names:
             yield name, archive.read(name)
+
+
+@contextmanager
+def _naming_damage(path: Path) -> Iterator[None]:
+    """Raise `Refused` for a ZIP file that cannot be unpacked."""
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError) as fault:
+        raise Refused(f"{path}: is not a ZIP file, or a damaged one ({fault}); fetch the export again") from None
+    except (RuntimeError, NotImplementedError) as fault:  # a password, a way of packing that Python does not know
+        raise Refused(f"{path}: cannot be unpacked ({fault}); unpack it, and give its conversations.json") from None
 
 
 def _is_conversations(name: str) -> bool:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final, TypeVar
 from uuid import UUID, uuid5
 
@@ -41,6 +42,26 @@ class SourceLine:
     at: datetime
     is_reply: bool = False
     """Whether an assistant said it: it is kept, and is no evidence for a memory."""
+
+
+@dataclass(slots=True)
+class KnownLines:
+    """The messages of a file that were read, to tell those that it repeats."""
+
+    _known: dict[tuple[str, str], tuple[str, SourceLine]] = field(default_factory=dict)
+
+    def is_new(self, conversation_id: str, line: SourceLine, path: Path, place: str) -> bool:
+        """Whether a message of a conversation is no repetition of one before.
+
+        ``place`` is its place in the file at ``path``. Raises `Refused` for the id of another message: intake would set
+        the second one aside.
+        """
+        before, same = self._known.setdefault((conversation_id, line.id), (place, line))
+        if same != line:
+            raise Refused(
+                f"{path}, {place}: its id is that of {before}, with another content; leave out the one that is wrong"
+            )
+        return before == place
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from eunoe.deploy.datasets.imports.imported import (
     ImportFile,
     ImportSession,
     ImportTarget,
+    KnownLines,
     SourceLine,
     check_time,
     cut,
@@ -24,8 +25,8 @@ OWNERS: Final = ("user_id", "agent_id", "run_id")
 def read_memories(document: object, path: Path, target: ImportTarget) -> ImportFile:
     """Each memory as something said when it was created: a conversation for each owner, a session for each day.
 
-    Memories that an answer in pages has elsewhere are counted as left out. Raises `Refused` with the number of the
-    entry that is no memory.
+    Memories that an answer in pages has elsewhere are counted as left out; one that is there twice counts once. Raises
+    `Refused` with the number of the entry that is no memory, or has the id of another one.
     """
     rows, left_out = document, Counter[str]()
     if isinstance(document, dict):
@@ -33,9 +34,12 @@ def read_memories(document: object, path: Path, target: ImportTarget) -> ImportF
     if not isinstance(rows, list):
         raise Refused(f"{path}: no list of memories; give what mem0's get_all() answered, as JSON")
     by_owner: dict[str, list[SourceLine]] = defaultdict(list)
+    known = KnownLines()
     for number, row in enumerate(rows, 1):
         owner, line = _line(row, f"{path}, entry {number}", target)
-        by_owner[target.conversation_id or owner].append(line)
+        conversation_id = target.conversation_id or owner
+        if known.is_new(conversation_id, line, path, f"entry {number}"):
+            by_owner[conversation_id].append(line)
     if isinstance(document, dict) and (document.get("next") or document.get("previous")):
         count = document.get("count")
         if isinstance(count, int) and count > len(rows):
