@@ -165,7 +165,7 @@ def _show_segments(known: ConversationView, denoised: bool, as_json: bool) -> No
     if as_json:
         print_json(_document(known))
     else:
-        console.print(_tree(known, denoised), highlight=False)
+        console.print(conversation_tree(known, denoised), highlight=False)
 
 
 def _write_page(path: Path, conversation: str, snapshot: bytes) -> None:
@@ -271,9 +271,20 @@ def _open_sessions(view: ConversationView) -> str:
             return f"{counted(view.open_lines, 'utterance')} in {number} open sessions"
 
 
-def _tree(view: ConversationView, denoised: bool) -> Tree:
+def _kept_nothing(view: ConversationView) -> list[str]:
+    """What is to be said of remembered sessions without a segment: they were erased, or a stage failed at them."""
+    lacking = set(range(1, view.remembered + 1)) - {segment.session for segment in view.segments}
+    if not lacking:
+        return []
+    which = "them" if len(lacking) == view.head.opened else f"{len(lacking)} of them"
+    return [f"nothing is kept of {which} (erased or skipped)"]
+
+
+def conversation_tree(view: ConversationView, denoised: bool) -> Tree:
+    """The sessions of a conversation with their segments, under a line that says how much of it is remembered."""
     sessions = counted(view.head.opened, "session")
-    root = Tree(f"[bold]{view.key}[/]: {view.remembered} of {sessions} remembered, {_open_sessions(view)}")
+    shown = (f"{view.remembered} of {sessions} remembered", *_kept_nothing(view), _open_sessions(view))
+    root = Tree(f"[bold]{view.key}[/]: {', '.join(shown)}")
     branches: dict[int, Tree] = {}
     for segment in view.segments:
         if segment.session not in branches:

@@ -80,6 +80,8 @@ class ConversationStatus(Value):
     """The open sessions; the one that was spoken in last is last."""
     remembered: int
     """The number of the last session that is in memory."""
+    segments: int = 0
+    """Topic segments that memory holds; 0 where nothing is kept of the remembered sessions, as after an erasure."""
     applied: dict[str, int]
     """Stage → the last session that it has applied."""
     position: LogPosition | None = None

@@ -301,6 +301,40 @@ async def test_a_dead_letter_is_discarded_only_after_a_question(window: Window) 
     await window.sees("discarded 20")
 
 
+async def test_a_dead_letter_names_its_conversation_and_leads_there(window: Window) -> None:
+    name = "what went/wrong"
+    about = {"tenant": TENANT, "conversation_id": name, "utterance_id": "w1", "speaker": "Ann", "at": START}
+    for text in ("I moved to Lyon.", "I moved to Nice."):  # one id for two texts
+        await window.site.gateway.log.append([Utterance(**about, text=text)])
+    await window.open("/letters?closed=1")
+    card = window.page.get_by_role("link", name="conflict at intake").filter(has_text=name)
+    await card.click()
+    await window.page.get_by_role("link", name=name, exact=True).wait_for()
+    await window.page.get_by_role("link", name="Close").click()
+    assert await window.page.get_by_label("resolved ones too").is_checked()
+    await card.click()
+    await window.page.get_by_role("link", name=name, exact=True).click()
+    await window.page.get_by_role("heading", name=name).wait_for()
+
+
+async def test_of_an_erased_conversation_it_is_told_that_nothing_is_kept(window: Window) -> None:
+    about = {"tenant": TENANT, "conversation_id": "emptied", "session_id": "s"}
+    said = Utterance(**about, utterance_id="e1", speaker="Ann", text="I moved to Lyon.", at=START)
+    await window.site.gateway.log.append([said, SessionEnded(**about, at=START)])
+
+    async def without_segments(route: Route) -> None:
+        answer = await route.fetch()
+        found = await answer.json()
+        nothing = {"segments": 0 if "sessions" in found else [], "lines": []}
+        await route.fulfill(response=answer, json={**found, **nothing})
+
+    await window.page.route("**/v1/conversations/emptied", without_segments)
+    await window.page.route("**/v1/conversations/emptied/sessions/1", without_segments)
+    await window.open("/c/emptied/sessions?s=1")
+    await window.sees("1 session closed · nothing of them is kept")
+    await window.sees("Nothing is kept of it: it was erased, or skipped")
+
+
 # ---- a file of its own
 
 

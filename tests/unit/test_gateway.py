@@ -301,7 +301,7 @@ async def test_a_conversation_and_its_sessions(gateway):
         opened = (await client.get(f"{C}/sessions/open")).json()
         named = (await client.get(f"{C}/sessions/id:s1")).json()
         missing = [await client.get(f"{C}/sessions/{name}") for name in ("2", "0", "id:s9", "x", "²")]
-    assert (whole["sessions"], whole["remembered"]) == (1, 1)
+    assert (whole["sessions"], whole["remembered"], whole["segments"]) == (1, 1, len(one["segments"]))
     assert [(one["session_id"], one["lines"]) for one in whole["open"]] == [("s2", 2)]
     assert whole["position"] == last["position"]
     (item,) = sessions["sessions"]

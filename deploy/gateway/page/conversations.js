@@ -57,7 +57,7 @@ export function sizes(status) {
   const open = status.open.reduce((sum, one) => sum + one.lines, 0);
   return [
     `${plural(status.sessions, "session")} closed`,
-    behind > 0 ? `${behind} not in memory yet` : status.sessions ? "all in memory" : "",
+    behind > 0 ? `${behind} not in memory yet` : !status.sessions ? "" : status.segments === 0 ? "nothing of them is kept" : "all in memory",
     open ? `${plural(open, "line")} in ${plural(status.open.length, "open session")}` : "",
   ].filter(Boolean).join(" · ");
 }

@@ -26,7 +26,7 @@ from eunoe.schemas.base import Value, write_time
 from eunoe.schemas.identity import split_key
 from eunoe.schemas.memory import Memory, Segment
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.compress.reads import read_session_segments
+from eunoe.workers.compress.reads import read_session_segments, read_stats
 from eunoe.workers.link.graph import Edge
 from eunoe.workers.link.reads import all_edges
 from eunoe.workers.tree.reads import read_tree
@@ -40,14 +40,20 @@ AT_ONCE: Final = 32
 
 async def read_snapshot(store: StateStore, key: str) -> bytes | None:
     """The answers about a conversation, and its memories, as JSON; `None` where it is unknown. Scans its tables."""
-    head, progress = await asyncio.gather(read_head(store, key), read_progress(store, key))
+    head, progress, stats = await asyncio.gather(
+        read_head(store, key), read_progress(store, key), read_stats(store, key)
+    )
     if head is None:
         return None
     conversation_id = split_key(key)[1]
     base = f"v1/conversations/{quote(conversation_id, safe=chr(39) + '!*()')}"
     memories = await all_memories(store, key)
     status = ConversationStatus(
-        conversation_id=conversation_id, sessions=head.closed, remembered=progress.remembered, applied=progress.applied
+        conversation_id=conversation_id,
+        sessions=head.closed,
+        remembered=progress.remembered,
+        segments=stats.segments,
+        applied=progress.applied,
     )
     answers: dict[str, object] = {base: _json(status)}
     answers |= await _sessions(store, key, (base, head.closed), progress)

@@ -15,15 +15,26 @@ export function Letters({ id, params }) {
     <p class="tools"><label><input type="checkbox" checked=${closed} onChange=${() => change({ closed: closed ? undefined : 1 })} /> resolved ones too</label></p>
     <${Shown} of=${list} what="dead letters">${({ letters, more }) => html`<div class=${id ? "split" : ""}><div>
       ${!letters.length && html`<${Empty} title="None">Every record was taken in${closed ? "" : ", or its letter is resolved"}.<//>`}
-      ${more && html`<p class="quiet">The latest 200 are shown; <code>eunoe deadletters list</code> has all.</p>`}
+      ${more && html`<p class="quiet">The latest 200 are shown; <code>eunoe dead-letters list</code> has all.</p>`}
       <ul class="cards">${[...letters].reverse().map((one) => html`<li key=${one.id}><a class="card" aria-current=${one.id === id ? "true" : undefined} href=${link(["letters", one.id], params)}>
         <strong>${one.letter.reason.replace(/_/g, " ")}</strong> <span class="log">at ${one.letter.stage}</span>
+        ${one.letter.key && html`<code dir="auto" title=${one.letter.key}>${conversationOf(one.letter.key) ?? one.letter.key}</code>`}
         ${one.closed && html`<span class="status current">${one.closed}</span>`}
         <span class="clip" dir="auto">${one.letter.error}</span><${Known} at=${one.letter.log_time} word="logged" /></a></li>`)}</ul></div>
-      ${id && html`<${Letter} key=${id} id=${id} done=${() => setVersion((number) => number + 1)} />`}</div>`}<//></section>`;
+      ${id && html`<${Letter} key=${id} id=${id} params=${params} done=${() => setVersion((number) => number + 1)} />`}</div>`}<//></section>`;
 }
 
-function Letter({ id, done }) {
+/** The conversation that a key names: tenant and id, percent-encoded. Null for any other key. */
+function conversationOf(key) {
+  const [, id, ...more] = (key || "").split("/");
+  try {
+    return id && !more.length ? decodeURIComponent(id) : null;
+  } catch {
+    return null;
+  }
+}
+
+function Letter({ id, params, done }) {
   const path = `v1/dead-letters/${encodeURIComponent(id)}`;
   const [version, setVersion] = useState(0);
   const data = useData(path, version);
@@ -40,11 +51,12 @@ function Letter({ id, done }) {
       setError(fault);
     }
   };
-  return html`<aside class="panel" aria-label="The dead letter"><a class="close" href=${link(["letters"])} aria-label="Close">×</a>
+  return html`<aside class="panel" aria-label="The dead letter"><a class="close" href=${link(["letters"], params)} aria-label="Close">×</a>
     <${Shown} of=${data} what="the letter">${(found) => html`<h3>${found.letter.reason.replace(/_/g, " ")}</h3>
       <p dir="auto">${found.letter.error}</p>
       <dl><dt>stage</dt><dd>${found.letter.stage}, ${plural(found.letter.attempts, "attempt")}</dd>
         <dt>record</dt><dd><code>${found.letter.topic}/${found.letter.partition}@${found.letter.offset}</code></dd>
+        ${conversationOf(found.letter.key) !== null && html`<dt>conversation</dt><dd><a href=${link(["c", conversationOf(found.letter.key)])} dir="auto">${conversationOf(found.letter.key)}</a></dd>`}
         <dt>key</dt><dd><code dir="auto">${found.letter.key || "none"}</code></dd>
         <dt>state</dt><dd>${found.closed || "open"}</dd></dl>
       <h4>Its bytes, ${found.letter.size.toLocaleString("en")}${found.letter.truncated ? ", of which the first are kept" : ""}</h4>

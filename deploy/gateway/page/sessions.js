@@ -34,7 +34,7 @@ function Pages({ page, last }) {
 }
 
 function Session({ id, item, open, version }) {
-  const when = item.first_at ? days(item.first_at, item.last_at) : item.status;
+  const when = item.first_at ? days(item.first_at, item.last_at) : item.status === "remembered" ? "nothing is kept" : item.status;
   return html`<li class=${open ? "open" : ""}>
     <button class="opener" aria-expanded=${open} onClick=${() => change({ s: open ? undefined : item.session, line: undefined })}>
       <strong>${when}</strong>
@@ -53,7 +53,9 @@ function Opened({ id, session, version }) {
     <p class="tools"><label><input type="checkbox" checked=${denoised} onChange=${() => setDenoised(!denoised)} /> denoised, as retrieval reads it</label>
       ${found.segments[0] && html`<${Known} at=${found.segments[0].known_from} />`}
       ${found.missing.length > 0 && html`<span class="log">not applied yet: ${found.missing.join(", ")}</span>`}</p>
-    ${!found.segments.length && html`<p class="quiet">Its segments are not there yet; the stages are at work, or it was skipped (see dead letters).</p>`}
+    ${!found.segments.length && html`<p class="quiet">${found.missing.length
+      ? "Its segments are not there yet; the stages are at work, or it was skipped (see dead letters)."
+      : "Nothing is kept of it: it was erased, or skipped (see dead letters)."}</p>`}
     ${found.segments.map((one) => html`<section class="segment" key=${one.segment_id} aria-label=${`segment ${one.index + 1}`}>
       <h3>segment ${one.index + 1}</h3>
       ${denoised ? html`<p class="denoised"><${LongSaid} text=${one.denoised || "(nothing is left)"} /></p>` : html`<${Lines} id=${id} lines=${one.lines} />`}

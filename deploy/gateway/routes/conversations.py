@@ -41,7 +41,7 @@ from eunoe.schemas.ports import ActiveConversation
 from eunoe.streams.position import position, split_position
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
-from eunoe.workers.compress.reads import read_session_segments
+from eunoe.workers.compress.reads import read_session_segments, read_stats
 from eunoe.workers.intake.head import Head, OpenSession
 
 FIRST_PAUSE_S: Final = 0.05
@@ -90,7 +90,7 @@ def _read_cursor(text: str) -> ActiveConversation:
 async def show_conversation(call: Call) -> Response:
     """A conversation: its sessions, and how far the stages have come."""
     live = await call.live()
-    head, progress = await known_conversation(call, live)
+    (head, progress), stats = await asyncio.gather(known_conversation(call, live), read_stats(live.store, call.key))
     opened = tuple(
         OpenSessionItem(
             session_id=one.session_id,
@@ -106,6 +106,7 @@ async def show_conversation(call: Call) -> Response:
             sessions=head.closed,
             open=opened,
             remembered=progress.remembered,
+            segments=stats.segments,
             applied=progress.applied,
             position=await _position(call, progress),
         )
