@@ -17,8 +17,9 @@ from pydantic import SecretStr
 
 from eunoe.deploy.gateway.credentials import TokenChecker
 from eunoe.deploy.gateway.keys import GATEWAY_KEY, KeyScope
-from eunoe.deploy.gateway.mcp.forms import UNTRUSTED
+from eunoe.deploy.gateway.mcp.forms import UNTRUSTED, TimelineResult, ToolMemory
 from eunoe.deploy.gateway.mcp.stdio import find_gateway
+from eunoe.deploy.gateway.mcp.tools import timeline_text
 from eunoe.deploy.local.lock import DirectoryLock
 from eunoe.deploy.local.notice import StackUrls, write_notice
 from eunoe.deploy.settings.sections import GatewaySettings, McpSettings
@@ -159,6 +160,50 @@ async def test_an_error_of_the_protocol_repeats_no_value(gateway, body):
     assert found.json()["error"]["code"] < -32_000
     assert SECRET not in found.text
     assert "pydantic" not in found.text
+
+
+@pytest.mark.parametrize(
+    ("body", "changed", "told"),
+    [
+        pytest.param("{}", {"Accept": "text/html"}, "send `Accept: application/json, text/event-stream`", id="accept"),
+        pytest.param("{}", {"Content-Type": "text/plain"}, "send `Content-Type: application/json`", id="type"),
+        pytest.param('{"jsonrpc": "2.0", "id": 1, "method": "ping"}', {"MCP-Protocol-Version": "1999-01-01"},
+                     "MCP-Protocol-Version must be one of 2024-11-05, ", id="version"),
+        pytest.param("[]", {}, "send one message, for batches are not taken", id="batch"),
+        pytest.param("{nope", {}, "the body is no JSON text", id="no JSON"),
+        pytest.param('{"a": 1}', {}, "the body is no message of JSON-RPC 2.0", id="no message"),
+    ],
+)  # fmt: skip
+async def test_an_error_of_the_protocol_says_what_to_send(gateway, body, changed, told):
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=gateway.app), base_url="http://gateway") as http:
+        headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **changed}
+        found = await http.post("/mcp", content=body, headers={"Authorization": f"Bearer {gateway.key()}", **headers})
+    assert found.status_code >= 400
+    assert told in found.json()["error"]["message"]
+
+
+async def test_a_model_that_reads_texts_alone_learns_what_it_can_forget(gateway):
+    async with agent(gateway, gateway.key()) as client, gateway.client() as http:
+        await told(http)
+        found = await client.call_tool("remember", {"text": "Hi.", "speaker": "Ann", "conversation_id": "c"})
+        assert found.content[0].text == f"remembered as utterance {found.structured_content['utterance_id']}"
+        history = await client.call_tool("history", {"query": "Where does Ann live?", "conversation_id": "c"})
+        (change, *_) = history.structured_content["changes"]
+        assert change["memory"]["utterance_ids"]
+        assert f"[utterances {', '.join(change['memory']['utterance_ids'])}]" in history.content[0].text
+        wrong = await client.call_tool("forget", {"utterance_ids": "u1", "conversation_id": "c"})
+    assert wrong.content[0].text == "wrong arguments of forget: utterance_ids: must be a list"
+
+
+def test_a_timeline_of_which_a_part_is_shown_says_so():
+    memory = ToolMemory(
+        memory_id="m1", status="current", speaker="Ann", text="I moved.", at="2026-03-01T00:00:00Z", utterance_ids=()
+    )
+    line = "2026-03-01T00:00:00Z [m1, current] Ann: I moved."
+    whole = TimelineResult(size=1, memories=(memory,), relations=())
+    assert timeline_text(whole) == f"{UNTRUSTED}\n\n{line}"
+    part = whole.model_copy(update={"size": 700})
+    assert timeline_text(part) == f"{UNTRUSTED}\n\n1 of its 700 memories, those nearest by links:\n{line}"
 
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"

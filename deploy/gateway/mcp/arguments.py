@@ -52,4 +52,6 @@ def _fault(fault: ErrorDetails) -> str:
             return f"{name} is unknown here"
         case "missing":
             return f"{name} is missing"
+        case "tuple_type":  # JSON has none
+            return f"{name}: must be a list"
     return f"{name}: {fault['msg'].removeprefix('Value error, ')}"

@@ -5,7 +5,7 @@ credential of its caller: tenant, scopes and prefixes are checked there, as for 
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -117,17 +117,36 @@ async def _collected(app: ASGIApp, call: Call, body: bytes) -> Response:
     await app(call.request.scope, receive, send)
     response.body = b"".join(chunks)
     if response.status_code >= HTTPStatus.BAD_REQUEST:
-        response.body = _plain_error(response.body)
+        response.body = _plain_error(response.body, refusal(response.status_code, call.request.headers, body))
         response.headers["Content-Type"] = JSON_TYPE
     response.headers["Content-Length"] = str(len(response.body))
     return response
 
 
-def _plain_error(sent: bytes) -> bytes:
-    """The error of the MCP library with its code alone: its messages repeat what the caller sent."""
+def refusal(status: int, headers: Mapping[str, str], body: bytes) -> str:
+    """The reason why the MCP library refused a request, with what to send; nothing of the request is repeated."""
+    from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS  # noqa: PLC0415 - the library is there by now
+
+    if status == HTTPStatus.NOT_ACCEPTABLE:
+        return f"send `Accept: {JSON_TYPE}, text/event-stream`"
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != JSON_TYPE:
+        return f"send `Content-Type: {JSON_TYPE}`"
+    if headers.get("mcp-protocol-version", SUPPORTED_PROTOCOL_VERSIONS[0]) not in SUPPORTED_PROTOCOL_VERSIONS:
+        return f"MCP-Protocol-Version must be one of {', '.join(SUPPORTED_PROTOCOL_VERSIONS)}"
+    if body.lstrip()[:1] == b"[":
+        return "send one message, for batches are not taken"
+    try:
+        orjson.loads(body)
+    except ValueError:
+        return "the body is no JSON text"
+    return "the body is no message of JSON-RPC 2.0 that MCP has"
+
+
+def _plain_error(sent: bytes, reason: str) -> bytes:
+    """The error of the MCP library with its code and a ``reason``: its own messages repeat what the caller sent."""
     id_, code = None, _INVALID
     with suppress(ValueError, TypeError, KeyError, AttributeError):
         found = orjson.loads(sent)
         id_, code = found.get("id"), int(found["error"]["code"])
-    error = {"code": code, "message": _REFUSED_TEXT}
+    error = {"code": code, "message": f"{_REFUSED_TEXT}: {reason}"}
     return orjson.dumps({"jsonrpc": "2.0", "id": id_, "error": error})

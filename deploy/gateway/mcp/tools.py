@@ -105,7 +105,9 @@ class Tools:
         async with self._gateway(context, conversation_id) as (gateway, path):
             request = GatewayRequest("POST", f"{path}/events", _given(body))
             accepted = EventAccepted.from_json(await gateway.request(request, REQUEST_S))
-        return _result(RememberResult(utterance_id=id_, offset=accepted.position.offset), "remembered")
+        return _result(
+            RememberResult(utterance_id=id_, offset=accepted.position.offset), f"remembered as utterance {id_}"
+        )
 
     async def ask(  # noqa: PLR0913, PLR0917 - the fields of the tool, given by name
         self,
@@ -187,7 +189,7 @@ class Tools:
                 ToolRelation(older=edge.older, relation=edge.relation.value, newer=edge.newer) for edge in view.edges
             ),
         )
-        return _result(result, "\n".join((UNTRUSTED, "", *(_line(memory) for memory in result.memories))))
+        return _result(result, timeline_text(result))
 
     async def history(
         self,
@@ -217,7 +219,8 @@ class Tools:
         self,
         context: ToolContext,
         utterance_ids: Annotated[
-            tuple[Identifier, ...], Field(max_length=MAX_ERASED, description="The utterances to erase.")
+            tuple[Identifier, ...],
+            Field(max_length=MAX_ERASED, description="The utterances to erase; history shows those of a memory."),
         ] = (),
         whole_conversation: Annotated[
             bool, Field(description="Erase all of the conversation; then name no utterances.")
@@ -230,7 +233,9 @@ class Tools:
         person both.
         """
         if whole_conversation == bool(utterance_ids):
-            raise ToolError("name utterance_ids, or set whole_conversation: one of both")
+            raise ToolError(
+                "name utterance_ids, or set whole_conversation: one of both; history shows the utterances of a memory"
+            )
         part = {} if whole_conversation else {"utterance_ids": list(utterance_ids)}
         body = {**part, "request_id": str(uuid4()), "at": write_time(datetime.now(UTC))}
         async with self._gateway(context, conversation_id) as (gateway, path):
@@ -303,6 +308,13 @@ def _memory_ids(sources: tuple[Source, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(id_ for source in sources for id_ in source.memory_ids))
 
 
+def timeline_text(found: TimelineResult) -> str:
+    """A timeline as text; where not all of it is shown, that is told."""
+    shown = len(found.memories)
+    part = [f"{shown} of its {found.size} memories, those nearest by links:"] if shown < found.size else []
+    return "\n".join((UNTRUSTED, "", *part, *map(_line, found.memories)))
+
+
 def _short(memory: Memory) -> ToolMemory:
     return ToolMemory(
         memory_id=memory.memory_id,
@@ -320,4 +332,5 @@ def _line(memory: ToolMemory) -> str:
 
 def _change_line(change: ToolChange) -> str:
     because = f" ({folded(change.because)})" if change.because else ""
-    return f"{change.at} {change.kind.value}: {folded(change.memory.text)}{because}"
+    said = ", ".join(change.memory.utterance_ids)
+    return f"{change.at} {change.kind.value}: {folded(change.memory.text)}{because} [utterances {said}]"
