@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from eunoe.deploy.cli.output import Json, console, print_json
+from eunoe.deploy.cli.output import Json, console, listing, print_json
 from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.exits import Exit
@@ -95,7 +95,7 @@ def _print(asked: DiffOptions, compared: Compared) -> None:
 
 def _counts(asked: DiffOptions, compared: Compared) -> Table:
     difference = compared.difference
-    table = Table("", asked.old, asked.new, f"only {asked.old}", f"only {asked.new}", "changed")
+    table = listing("", asked.old, asked.new, f"only {asked.old}", f"only {asked.new}", "changed")
     for column in table.columns[1:]:
         column.justify = "right"
     only = (len(compared.only_old), len(compared.only_new))

@@ -7,8 +7,10 @@ from typing import Annotated, Final
 
 import orjson
 import typer
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
 from rich.segment import Segment
+from rich.styled import Styled
 from rich.table import Column, Table
 
 from eunoe.schemas.errors import Refused
@@ -36,6 +38,8 @@ errors = VisibleConsole(stderr=True)
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 
+NARROW: Final = 60
+"""Columns of a terminal below which tables are hard to read."""
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
@@ -52,9 +56,26 @@ def set_log_level(level: str) -> None:
     logging.getLogger("eunoe").setLevel(level.upper())
 
 
-def listing(name: str, *columns: str) -> Table:
+class Listing(Table):
+    """A table of which each row becomes lines, one for each value, on a terminal too narrow for its columns."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The table, or its rows as lines."""
+        if options.max_width >= NARROW:
+            yield from super().__rich_console__(console, options)
+            return
+        for name, *values in zip(*(column.cells for column in self.columns), strict=True):
+            yield Styled(name, "bold")
+            lines = Table.grid(Column(no_wrap=True, style="dim"), Column(overflow="fold"), padding=(0, 0, 0, 2))
+            for column, value in zip(self.columns[1:], values, strict=True):
+                if str(value):
+                    lines.add_row(column.header, value)
+            yield Padding(lines, (0, 0, 0, 2), expand=False)
+
+
+def listing(name: str, *columns: str) -> Listing:
     """A table without rows, of which nothing is cut off on a narrow terminal; ``name`` heads what names its rows."""
-    return Table(Column(name, no_wrap=True), *(Column(column, overflow="fold") for column in columns))
+    return Listing(Column(name, no_wrap=True), *(Column(column, overflow="fold") for column in columns))
 
 
 def print_json(value: object) -> None:

@@ -5,10 +5,11 @@ from io import StringIO
 
 import pytest
 from rich.markup import escape
+from rich.text import Text
 from rich.tree import Tree
 
 from eunoe.deploy.cli import evalreport, keys
-from eunoe.deploy.cli.output import VisibleConsole, console, errors
+from eunoe.deploy.cli.output import VisibleConsole, console, errors, listing
 from eunoe.deploy.gateway.keys import KeyFile, KeyPlan, KeyScope, new_key
 
 COMMANDS = "\x1b]0;title\x07\x1b[2J\x9b2J\x00"
@@ -43,6 +44,22 @@ def test_no_id_and_no_scope_of_a_key_is_cut_off_on_a_narrow_terminal(monkeypatch
     columns = ["".join(cells) for cells in zip(*filter(None, rows), strict=True)]
     assert columns[0] == made.id
     assert columns[3] == "dead-letters:readdead-letters:write"
+
+
+def test_rows_are_lines_of_names_and_values_where_columns_would_be_too_narrow():
+    written = StringIO()
+    table = listing("generation", "live", "built", "state")
+    table.add_row("v1", "yes", "by its workers", "")
+    table.add_row("v2", "", "2026-11-28 15:01", Text("[built]"))
+    VisibleConsole(file=written, width=40).print(table)
+    assert [line.rstrip() for line in written.getvalue().splitlines()] == [
+        "v1",
+        "  live   yes",
+        "  built  by its workers",
+        "v2",
+        "  built  2026-11-28 15:01",
+        "  state  [built]",
+    ]
 
 
 @pytest.mark.parametrize("width", [200, 60, 20])
