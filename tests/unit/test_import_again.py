@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from eunoe.deploy.datasets.imports import run
 from eunoe.deploy.datasets.imports.formats import ImportFormat, read_import
 from eunoe.deploy.datasets.imports.imported import ImportTarget
 from eunoe.deploy.datasets.imports.missing import missing_sessions
@@ -115,3 +116,21 @@ async def test_what_was_erased_is_left_out_and_the_rest_of_its_session_comes(tmp
     found = await missing_sessions(WithErased(make_pipeline().store, ids[1:]), sessions)
     assert [one.utterances for one in found.sessions] == [sessions[0].utterances[:1], sessions[1].utterances]
     assert found.erased == 2
+
+
+async def test_sessions_of_one_id_in_two_conversations_are_waited_for_each_by_itself(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "STUCK_S", 0.5)
+    pipeline = make_pipeline()
+
+    async def imported(*names: tuple[str, str]) -> int:
+        rows = [
+            {"type": "utterance", "conversation_id": conversation, "session_id": session, "utterance_id": session,
+             "speaker": "Ann", "text": DOG, "at": "2024-05-01T10:00:00Z"}
+            for conversation, session in names
+        ]  # fmt: skip
+        (tmp_path / "lines.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        found = read_import(tmp_path / "lines.jsonl", ImportFormat.JSONL, ImportTarget())
+        return (await run.run_import(pipeline.store, Working(pipeline), found.sessions)).sessions
+
+    assert await imported(("ann", "monday"), ("ann", "tuesday")) == 2
+    assert await imported(("ann", "wednesday"), ("ben", "wednesday")) == 2

@@ -75,17 +75,14 @@ def _continued(session: ImportSession, lines: Sequence[Utterance]) -> ImportSess
     return ImportSession(session_id, said, session.end.model_copy(update={"session_id": session_id}))
 
 
-async def closed_sessions(store: StateStore, sessions: Iterable[ImportSession]) -> dict[str, int]:
-    """Client's id → number, of the sessions that are closed already. Raises `Unavailable`."""
-    found: dict[str, int] = {}
-    for key, own in _by_key(sessions).items():
-        rows = await _fetched(store, key, CLOSED, [session.session_id for session in own])
-        found |= {id_: ClosedSession.from_json(text).session for id_, text in rows.items()}
-    return found
+async def closed_sessions(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, int]:
+    """Client's id → number, of those sessions of a conversation that are closed already. Raises `Unavailable`."""
+    rows = await _fetched(store, key, CLOSED, ids)
+    return {id_: ClosedSession.from_json(text).session for id_, text in rows.items()}
 
 
 async def _known_ids(store: StateStore, key: str, sessions: Sequence[ImportSession]) -> KnownIds:
-    closed = frozenset(await closed_sessions(store, sessions))
+    closed = frozenset(await closed_sessions(store, key, [session.session_id for session in sessions]))
     ids = [line.utterance_id for session in sessions for line in session.utterances]
     within = [line.utterance_id for one in sessions if one.session_id in closed for line in one.utterances]
     said = frozenset(await _fetched(store, key, SEEN, within))

@@ -47,8 +47,8 @@ class _Ahead:
 
     store: StateStore
     sessions: deque[ImportSession] = field(default_factory=deque)
-    numbers: dict[str, int] = field(default_factory=dict)
-    """The number of a session that was closed."""
+    numbers: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Key and client's id of a session that was closed → its number; several conversations may have one id."""
     moved: float = field(default_factory=time.monotonic)
 
     @property
@@ -78,9 +78,10 @@ class _Ahead:
             )
 
     async def _number(self, session: ImportSession) -> int | None:
-        if session.session_id not in self.numbers:
-            self.numbers |= await closed_sessions(self.store, [session])
-        return self.numbers.get(session.session_id)
+        key, id_ = name = (session.key, session.session_id)
+        if name not in self.numbers and (found := await closed_sessions(self.store, key, [id_])):
+            self.numbers[name] = found[id_]
+        return self.numbers.get(name)
 
 
 async def run_import(
