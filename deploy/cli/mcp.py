@@ -1,6 +1,7 @@
 """`eunoe mcp`."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +9,7 @@ import typer
 
 from eunoe.deploy.cli.output import set_log_level
 from eunoe.deploy.clients.connect import DATA
-from eunoe.deploy.gateway.mcp.stdio import find_gateway, serve_stdio
+from eunoe.deploy.gateway.mcp.stdio import find_address, serve_stdio
 from eunoe.deploy.settings import read_settings
 
 
@@ -23,8 +24,8 @@ def mcp(
     """Serve the memory as tools of an agent (MCP) over stdin and stdout.
 
     Talks to the gateway of EUNOE_MCP__URL with the key of EUNOE_MCP__KEY, else to that of the `eunoe up` that runs in
-    the data directory. Ends with its input.
+    the data directory, also after a new start of that. Ends with its input.
     """
     set_log_level(log_level)
     settings = read_settings().mcp
-    asyncio.run(serve_stdio(find_gateway(settings, data), conversation or settings.conversation))
+    asyncio.run(serve_stdio(partial(find_address, settings, data), conversation or settings.conversation))

@@ -3,6 +3,8 @@
 import asyncio
 import subprocess
 import sys
+from contextlib import AsyncExitStack
+from functools import partial
 
 import httpx2
 import pytest
@@ -18,7 +20,7 @@ from pydantic import SecretStr
 from eunoe.deploy.gateway.credentials import TokenChecker
 from eunoe.deploy.gateway.keys import GATEWAY_KEY, KeyScope
 from eunoe.deploy.gateway.mcp.forms import UNTRUSTED, TimelineResult, ToolMemory
-from eunoe.deploy.gateway.mcp.stdio import find_gateway
+from eunoe.deploy.gateway.mcp.stdio import FoundGateway, GatewayAddress, find_address
 from eunoe.deploy.gateway.mcp.tools import timeline_text
 from eunoe.deploy.local.lock import DirectoryLock
 from eunoe.deploy.local.notice import StackUrls, write_notice
@@ -436,26 +438,49 @@ def test_a_gateway_starts_without_the_library():
     assert ran.stdout.strip() == "[]"
 
 
+URLS = StackUrls(
+    kafka="127.0.0.1:1",
+    redis_url="redis://127.0.0.1:2",
+    qdrant_url="http://127.0.0.1:3",
+    epoch=1,
+    pid=1,
+    gateway="http://127.0.0.1:4",
+)
+
+
 def test_the_gateway_of_a_data_directory_is_found_by_its_notice(tmp_path):
-    urls = StackUrls(
-        kafka="127.0.0.1:1",
-        redis_url="redis://127.0.0.1:2",
-        qdrant_url="http://127.0.0.1:3",
-        epoch=1,
-        pid=1,
-        gateway="http://127.0.0.1:4",
-    )
     nothing = McpSettings()
     with pytest.raises(Refused, match="no gateway: set EUNOE_MCP__URL and EUNOE_MCP__KEY, or start `eunoe up`"):
-        find_gateway(nothing, tmp_path)
+        find_address(nothing, tmp_path)
     with DirectoryLock(tmp_path):
-        write_notice(tmp_path, urls)
+        write_notice(tmp_path, URLS)
         with pytest.raises(Refused, match=r"no key for http://127\.0\.0\.1:4: set EUNOE_MCP__KEY"):
-            find_gateway(nothing, tmp_path)
+            find_address(nothing, tmp_path)
         (tmp_path / GATEWAY_KEY).write_text("eu_kept\n")
-        assert find_gateway(nothing, tmp_path).url == "http://127.0.0.1:4"
-        elsewhere = McpSettings(url="http://elsewhere:8700/", key=SecretStr("eu_own"))
-        assert find_gateway(elsewhere, tmp_path).url == "http://elsewhere:8700"
-    assert "eu_own" not in repr(elsewhere)
-    with pytest.raises(Refused, match="EUNOE_MCP__KEY: key: expected an API key"):
-        find_gateway(McpSettings(url="http://elsewhere:8700", key=SecretStr(" ")), tmp_path)
+        assert find_address(nothing, tmp_path) == ("http://127.0.0.1:4", SecretStr("eu_kept"))
+        elsewhere = McpSettings(url="http://elsewhere:8700", key=SecretStr("eu_own"))
+        assert find_address(elsewhere, tmp_path) == ("http://elsewhere:8700", SecretStr("eu_own"))
+    assert "eu_own" not in repr(elsewhere) + repr(find_address(elsewhere, tmp_path))
+
+
+async def test_a_new_start_of_eunoe_up_is_found_at_the_next_call(tmp_path):
+    (tmp_path / GATEWAY_KEY).write_text("eu_kept")
+    async with AsyncExitStack() as closing:
+        found = FoundGateway(partial(find_address, McpSettings(), tmp_path), closing)
+        with DirectoryLock(tmp_path):
+            write_notice(tmp_path, URLS)
+            first = await found.connection()
+            assert first.url == "http://127.0.0.1:4"
+            assert await found.connection() is first
+        with pytest.raises(Refused, match="or start `eunoe up`"):
+            await found.connection()
+        with DirectoryLock(tmp_path):
+            write_notice(tmp_path, URLS.model_copy(update={"gateway": "http://127.0.0.1:5"}))
+            assert (await found.connection()).url == "http://127.0.0.1:5"
+
+
+async def test_what_cannot_be_a_key_is_refused():
+    async with AsyncExitStack() as closing:
+        found = FoundGateway(lambda: GatewayAddress("http://elsewhere:8700", SecretStr(" ")), closing)
+        with pytest.raises(Refused, match="EUNOE_MCP__KEY: key: expected an API key"):
+            await found.connection()

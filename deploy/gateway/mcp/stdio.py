@@ -1,16 +1,17 @@
 """MCP over stdin and stdout: the tools as requests to a gateway elsewhere."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from eunoe.deploy.gateway.keys import GATEWAY_KEY
 from eunoe.deploy.gateway.mcp.server import make_server
 from eunoe.deploy.gateway.mcp.tools import ToolContext
 from eunoe.deploy.local.notice import find_stack
-from eunoe.deploy.settings import reveal
 from eunoe.deploy.settings.sections import McpSettings
 from eunoe.schemas.base import Identifier
 from eunoe.schemas.errors import Refused
@@ -20,12 +21,19 @@ from eunoe.streams.gateway import GatewayConnection
 _CONVERSATION: TypeAdapter[str] = TypeAdapter(Identifier)
 
 
-def find_gateway(settings: McpSettings, data: Path) -> GatewayConnection:
+class GatewayAddress(NamedTuple):
+    """The URL of a gateway, and a key for it."""
+
+    url: str
+    key: SecretStr
+
+
+def find_address(settings: McpSettings, data: Path) -> GatewayAddress:
     """The gateway of the settings, else of the `eunoe up` that runs over ``data``, with its key.
 
-    Raises `Refused` where there is none, or no key for it. Nothing is sent yet.
+    Raises `Refused` where there is none, or no key for it.
     """
-    url, key = settings.url, reveal(settings.key)
+    url, key = settings.url, settings.key
     if url is None:
         stack = find_stack(data)
         url = None if stack is None else stack.gateway
@@ -36,30 +44,59 @@ def find_gateway(settings: McpSettings, data: Path) -> GatewayConnection:
         key = key or _kept_key(data / GATEWAY_KEY)
     if key is None:
         raise Refused(f"no key for {url}: set EUNOE_MCP__KEY to one that `eunoe keys create` made")
-    try:
-        return GatewayConnection(url, key)
-    except ValueError as fault:
-        raise Refused(f"EUNOE_MCP__KEY: {fault}") from None
+    return GatewayAddress(url, key)
 
 
-def _kept_key(file: Path) -> str | None:
+@dataclass(slots=True)
+class FoundGateway:
+    """Connections to the gateway that is found at each call: a new start of `eunoe up` has another address.
+
+    ``closing`` closes them.
+    """
+
+    find: Callable[[], GatewayAddress]
+    closing: AsyncExitStack
+    _address: GatewayAddress | None = None
+    _connection: GatewayConnection | None = None
+
+    async def connection(self) -> GatewayConnection:
+        """The connection to the gateway of now; raises `Refused` as `find_address` does. Nothing is sent yet."""
+        address = self.find()
+        if self._connection is None or address != self._address:
+            try:
+                made = GatewayConnection(address.url, address.key)
+            except ValueError as fault:
+                raise Refused(f"EUNOE_MCP__KEY: {fault}") from None
+            self._connection = await self.closing.enter_async_context(made)
+            self._address = address
+        return self._connection
+
+
+def _kept_key(file: Path) -> SecretStr | None:
     try:
-        return file.read_text().strip() or None
+        kept = file.read_text().strip()
+        return SecretStr(kept) if kept else None
     except FileNotFoundError:
         return None
 
 
-async def serve_stdio(gateway: GatewayConnection, conversation: str | None) -> None:
-    """Serve until the input ends; raises `Refused` for a conversation that cannot be."""
+async def serve_stdio(find: Callable[[], GatewayAddress], conversation: str | None) -> None:
+    """Serve until the input ends; ``find`` is called for each call of a tool.
+
+    Raises `Refused` for a conversation that cannot be, and where no gateway is found at the start.
+    """
     if conversation is not None:
         try:
             _CONVERSATION.validate_python(conversation)
         except ValidationError as error:
             raise Refused(f"conversation: {describe(error)}") from None
 
-    @asynccontextmanager
-    async def connected(_: ToolContext) -> AsyncIterator[GatewayConnection]:
-        yield gateway
+    async with AsyncExitStack() as closing:
+        found = FoundGateway(find, closing)
+        await found.connection()
 
-    async with gateway:
+        @asynccontextmanager
+        async def connected(_: ToolContext) -> AsyncIterator[GatewayConnection]:
+            yield await found.connection()
+
         await make_server(connected, conversation).run_stdio_async()
