@@ -27,6 +27,8 @@ START_RETRY_S = 30.0
 """Seconds that the start of a partition waits for the store: no lease reports a rebalance there."""
 WATCH_S = 5.0
 """Seconds between two looks at the positions of partitions, also of those without records."""
+SETTLE_S = (1.0, 3.0)
+"""Seconds until an end that is too low is read again: a broker that has just become leader may not know it all yet."""
 
 EndAtLeast = Callable[[str, int, int], Awaitable[int]]
 """Takes topic, partition and an offset; returns an end of the partition that is the true one where it is below that."""
@@ -54,8 +56,17 @@ class LogEnds:
         if end >= least:
             return end
         at = TopicPartition(self._names.name(Topic(topic)), partition)
+        end = max(end, await self.exact_end(at))
+        for pause_s in SETTLE_S:
+            if end < least:
+                await asyncio.sleep(pause_s)
+                end = await self.exact_end(at)
+        return end
+
+    async def exact_end(self, at: TopicPartition) -> int:
+        """The offset after the last record, as its leader knows it; raises `Unavailable`."""
         async with open_consumer(self._kafka, brief=True) as consumer:
-            return max(end, (await end_offsets(self._kafka, consumer, [at]))[at])
+            return (await end_offsets(self._kafka, consumer, [at]))[at]
 
     async def shorter(self, least: Mapping[LogicalPartition, int]) -> dict[LogicalPartition, int]:
         """The partitions that end before these offsets, with their exact ends; raises `Unavailable`."""

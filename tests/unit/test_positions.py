@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from aiokafka import TopicPartition
 
 from eunoe.deploy.exits import HOPELESS, code_of
 from eunoe.deploy.process.positions import LogEnds, PartitionStart, log_watch, remember_position
@@ -237,27 +238,39 @@ async def test_a_log_that_ends_before_what_was_handled_is_refused_with_the_setti
 
 
 class Log(LogEnds):
-    """A log of two partitions, whose ends are ``ends``; ``told`` is what a busy broker says of them at first."""
+    """A log of two partitions; ``told`` is what a busy broker says of their ends, ``exact`` what their leaders say."""
 
-    def __init__(self, ends: dict[tuple[str, int], int], told: dict[tuple[str, int], int]) -> None:
+    def __init__(self, told: dict[tuple[str, int], int], exact: dict[tuple[str, int], list[int]]) -> None:
         super().__init__(KafkaSettings(bootstrap="nowhere:1"), TopicNames())
-        self.exact, self._watch = ends, self
-        self.told = told
+        self._watch = self  # type: ignore[assignment]
+        self.told, self.exact = told, exact
 
     async def ends(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         return {partition: self.told[partition] for partition in partitions}
 
-    async def end_at_least(self, topic: str, partition: int, least: int) -> int:
-        return self.exact[topic, partition]
+    async def exact_end(self, at: TopicPartition) -> int:
+        left = self.exact["conversations", at.partition]
+        return left.pop(0) if len(left) > 1 else left[0]
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eunoe.deploy.process.positions.SETTLE_S", (0.0, 0.0))
 
 
 async def test_a_log_that_loses_its_end_under_a_living_worker_ends_it() -> None:
     """As after an unclean election, or a broker over an older copy of its disk: the group notices nothing."""
     other = ("conversations", 5)
-    log = Log({HERE: 8, other: 20}, {HERE: 6, other: 20})
+    log = Log({HERE: 6, other: 20}, {HERE: [8], other: [20]})
     watch = log_watch(log.shorter, lambda: {HERE: 8, other: 17}, 1)
     await watch.run()
-    log.told[HERE] = log.exact[HERE] = 7
+    log.told[HERE], log.exact[HERE] = 7, [7]
     with pytest.raises(Refused, match=r"conversations/2 ends at offset 7, .* up to 8 .* EUNOE_EPOCH=2") as found:
         await watch.run()
     assert code_of(found.value) in HOPELESS
+
+
+@pytest.mark.parametrize(("told", "end"), [([6, 8], 8), ([6, 7, 8], 8), ([6, 7, 7], 7)])
+async def test_an_end_that_a_new_leader_does_not_know_yet_is_waited_for(told: list[int], end: int) -> None:
+    log = Log({HERE: 5}, {HERE: told})
+    assert await log.end_at_least(*HERE, 8) == end

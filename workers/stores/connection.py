@@ -103,9 +103,6 @@ class Script:
         return cls(name, source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
 
 
-_CLOCK = Script.load("clock")
-
-
 class RedisConnection:
     """A client that raises `Unavailable`, with the host, while the server is away."""
 
@@ -156,7 +153,12 @@ class RedisConnection:
 
     async def clock(self) -> int:
         """The server's clock, in seconds since the epoch; of a cluster that of one server. Raises `Unavailable`."""
-        return int(await self.run(_CLOCK, ["clock"], []))
+        with self.translating_faults():
+            if isinstance(self.client, RedisCluster):
+                told: Any = await self.client.time(target_nodes=RedisCluster.RANDOM)
+            else:
+                told = await self.client.time()
+            return int(told[0])
 
     async def command(self, *words: str | int | bytes) -> Any:  # noqa: ANN401 - each command has its own reply
         """Run one command; its round trip may be shared with others. Raises `Unavailable`."""
