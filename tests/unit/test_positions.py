@@ -242,7 +242,7 @@ class Log(LogEnds):
 
     def __init__(self, told: dict[tuple[str, int], int], exact: dict[tuple[str, int], list[int]]) -> None:
         super().__init__(KafkaSettings(bootstrap="nowhere:1"), TopicNames())
-        self._watch = self  # type: ignore[assignment]
+        self._watch = self
         self.told, self.exact = told, exact
 
     async def ends(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
