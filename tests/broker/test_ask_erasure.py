@@ -16,9 +16,11 @@ from eunoe.deploy.generations.erase.retention import outdated, plan_retention, r
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.local.notice import NOTICE
 from eunoe.schemas.erasure import ErasureRequest
+from eunoe.schemas.memory import DerivedReason
 from eunoe.streams.http_client import HttpMemoryClient
 from eunoe.workers.stores.sqlite_erasures import SqliteErasures
 from tests.broker.test_erase import digest, end, said, sessions, told
+from tests.broker.test_followed_erasures import notices
 from tests.support import command
 from tests.support.in_memory import START
 from tests.support.pipeline import Pipeline, sealed_pipeline
@@ -141,6 +143,7 @@ async def test_unsaying_shows_the_difference_that_its_dry_run_foretold(pipeline:
         assert (again.code, "already erased: u0" in again.err) == (2, True)
         shown = await sealed.eunoe("unsay", "mine", "--utterance", "u3", "--dry-run")
         assert "default/mine: 1 utterance would be erased" in shown.out
+        assert await notices(sealed) == [("mine", DerivedReason.ERASED)], "what is only shown is told to nobody"
 
 
 async def test_retention_erases_old_sessions_once_and_a_rebuild_leaves_them_out(pipeline: Pipeline) -> None:
@@ -162,6 +165,7 @@ async def test_retention_erases_old_sessions_once_and_a_rebuild_leaves_them_out(
         assert (receipt.level, receipt.utterances) == ("retention", 4)
         assert (await run_retention(eraser, later + timedelta(days=1))).receipts == []
         assert await told(sealed.settings, "mine") == []
+        assert await notices(sealed) == [("mine", DerivedReason.ERASED)]
         await sealed.produce(said("mine", 6), end("mine", 3))
         await sealed.remembered(3, "mine")
         assert (await sealed.eunoe("retention", "remove")).code == 0
