@@ -40,6 +40,10 @@ class MessageTooLarge(EunoeError):
     """A message is larger than its topic allows; nothing was sent."""
 
 
+class TopicLimitTooLow(MessageTooLarge, Refused):
+    """The broker takes only smaller messages in a topic than it must: its setting is at fault, and no message."""
+
+
 def size_of(message: Message) -> int:
     """Upper bound for the bytes of a message as a batch of its own (record format 2)."""
     headers = sum(len(name.encode()) + len(value) + _HEADER_OVERHEAD for name, value in message.headers)
@@ -119,8 +123,11 @@ class KafkaPublisher:
                 for message, place in zip(messages, found, strict=True)
             ]
         except (MessageSizeTooLargeError, RecordListTooLargeError) as error:
-            raise MessageTooLarge(
-                f"message too large for {self._kafka.server}: {error!r}; raise the topic's max.message.bytes"
+            sizes = {message.topic: size_of(message) for message in sorted(messages, key=size_of)}
+            told = ", ".join(f"{self._names.name(topic)} ({size} bytes)" for topic, size in sorted(sizes.items()))
+            raise TopicLimitTooLow(
+                f"{self._kafka.server} refuses a message as too large ({type(error).__name__}) in {told}:"
+                f" raise the topic's max.message.bytes, to {max(TOPICS[Topic(topic)].max_bytes for topic in sizes)}"
             ) from None
         except _REFUSALS as error:
             topics = sorted({self._names.name(message.topic) for message in messages})

@@ -22,6 +22,7 @@ from aiokafka.errors import (
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.default_records import DefaultRecordBatch
 
+from eunoe.deploy.exits import Exit, code_of
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.publisher import KafkaPublisher, MessageTooLarge
 from eunoe.streams.record import Message
@@ -166,6 +167,15 @@ async def test_after_a_batch_that_failed_for_good_the_next_one_goes_through_a_ne
             await send(publisher, b"refused")
         await send(publisher, b"2")
     assert broker.stored == [(1, 0, b"1"), (2, 0, b"2")]
+
+
+@pytest.mark.usefixtures("left_behind")
+async def test_a_topic_that_takes_less_than_it_must_is_named_and_is_a_fault_of_settings(broker: CountingBroker) -> None:
+    async with started() as publisher:
+        broker.refuses = [MessageSizeTooLargeError]
+        with pytest.raises(MessageTooLarge, match=r"too large .* in \S+ \(\d+ bytes\): raise .*, to \d+") as found:
+            await send(publisher, b"refused")
+    assert code_of(found.value) is Exit.USAGE
 
 
 @pytest.mark.usefixtures("left_behind")
