@@ -55,6 +55,7 @@ def assert_same(pattern: GuardedPattern, text: str) -> None:
         (r"[st]old", ("old",)),
         (r"[^s]old", ("old",)),
         (r"straße", ("stra",)),
+        ("(?:[x\u017f]old|[k\u212a]ept)", ("kept", "old")),
     ],
 )
 def test_pieces_are_what_each_match_has(pattern: str, pieces: tuple[str, ...]):
@@ -62,8 +63,8 @@ def test_pieces_are_what_each_match_has(pattern: str, pieces: tuple[str, ...]):
 
 
 def test_letters_that_are_ascii_but_for_their_case_are_found():
-    pattern = GuardedPattern("(?:sold|kept)", re.IGNORECASE)
-    for text in ("\u017fold", "\u212aept", "SOLD", "it was Kept"):
+    pattern = GuardedPattern("(?:[\u017fx]old|kept|\u212aeep)", re.IGNORECASE)
+    for text in ("\u017fold", "\u212aept", "SOLD", "it was Kept", "KEEP"):
         assert pattern.search(text) is not None, text
         assert_same(pattern, text)
 

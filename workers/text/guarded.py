@@ -82,12 +82,12 @@ def _choices(parts: Iterable[tuple[Any, Any]]) -> Iterator[_Pieces]:
 
 def _only_char(code: Any, value: Any) -> str:  # noqa: ANN401 - as the parser has them
     """The one ASCII character that a part can match, in lower case; empty where there is none, or a choice."""
-    if code is codes.LITERAL:
-        value = [(code, value)]
-    elif code is not codes.IN:
+    members = value if code is codes.IN else [(code, value)]
+    if any(kind is not codes.LITERAL for kind, _ in members):
         return ""
-    chars = {chr(char).lower() for kind, char in value if kind is codes.LITERAL and char < _ASCII}
-    return chars.pop() if len(chars) == 1 and all(kind is codes.LITERAL for kind, _ in value) else ""
+    # to ignore case, re takes an s for a long s: of other characters only marks count as no ASCII one
+    chars = {chr(char).lower() for _, char in members if char < _ASCII or chr(char).isalpha()}
+    return chars.pop() if len(chars) == 1 and all(map(str.isascii, chars)) else ""
 
 
 def _pieces_of_part(code: Any, value: Any) -> _Pieces | None:  # noqa: ANN401 - as the parser has them
