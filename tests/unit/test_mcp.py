@@ -197,6 +197,12 @@ async def test_a_model_that_reads_texts_alone_learns_what_it_can_forget(gateway)
     assert wrong.content[0].text == "wrong arguments of forget: utterance_ids: must be a list"
 
 
+async def test_a_recall_that_finds_nothing_says_so(gateway):
+    async with agent(gateway, gateway.key()) as client:
+        found = await client.call_tool("recall", {"query": "Where does Ann live?", "conversation_id": "new"})
+    assert found.content[0].text == f"{UNTRUSTED}\n\nNothing that fits is remembered in this conversation."
+
+
 def test_a_timeline_of_which_a_part_is_shown_says_so():
     memory = ToolMemory(
         memory_id="m1", status="current", speaker="Ann", text="I moved.", at="2026-03-01T00:00:00Z", utterance_ids=()

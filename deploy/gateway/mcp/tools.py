@@ -168,7 +168,8 @@ class Tools:
             known_session=found.known_session,
         )
         said = "\n".join(said_line(line.speaker, line.text) for line in found.dialogue)
-        parts = (UNTRUSTED, found.text, said and f"Open session:\n{said}")
+        nothing = "" if found.text or said else "Nothing that fits is remembered in this conversation."
+        parts = (UNTRUSTED, found.text, said and f"Open session:\n{said}", nothing)
         return _result(result, "\n\n".join(part for part in parts if part))
 
     async def timeline(
