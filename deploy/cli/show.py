@@ -272,7 +272,7 @@ def _open_sessions(view: ConversationView) -> str:
 
 
 def _kept_nothing(view: ConversationView) -> list[str]:
-    """What is to be said of remembered sessions without a segment: they were erased, or a stage failed at them."""
+    """A note on remembered sessions without a segment: they were erased, or a stage failed. Empty for none."""
     lacking = set(range(1, view.remembered + 1)) - {segment.session for segment in view.segments}
     if not lacking:
         return []
