@@ -89,7 +89,7 @@ class EvictionWatch:
 
 
 def evicted(count: int) -> str:
-    """What a server has evicted since its start, and what to do."""
+    """The words for keys that a server has evicted since its start, and for what to do."""
     return (
         f"it has evicted {count} keys since its start, for want of memory: what conversations know may be gone, and no"
         " stage notices that. Give it memory, set maxmemory-policy noeviction, then derive all of it again"

@@ -75,12 +75,16 @@ def code_of(monkeypatch: pytest.MonkeyPatch, there: Sequence[str], arguments: Se
     async def outdated(*_: object) -> list[ErasureRequest]:
         return [asked(key) for key in there]
 
+    async def trusted_now(_: Settings) -> datetime:
+        return NOW
+
     async def compared(eraser: Twin, request: ErasureRequest) -> Any:
         return await eraser.carry_out(await eraser.begin(request)), None
 
     for module in (erase, retention, unsay):
         monkeypatch.setattr(module, "opened_eraser", opened)
     monkeypatch.setattr(sweeps, "outdated", outdated)
+    monkeypatch.setattr(retention, "trusted_now", trusted_now)
     monkeypatch.setattr(unsay, "erase_and_compare", compared)
     monkeypatch.setattr(sys, "argv", ["eunoe", *arguments])
     return _run(_run_called)

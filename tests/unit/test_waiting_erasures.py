@@ -179,8 +179,12 @@ async def test_a_round_runs_retention_though_a_conversation_is_still_written_to(
         swept.append(eraser)
         return WorkedOff()
 
+    async def trusted_now(_: Settings) -> datetime:
+        return NOW
+
     busy = Beginning(Settings(), MemoryErasures(), begun=[request(0)], busy=frozenset({"r0"}))
-    for name, twin in {"alone": alone, "live_settings": live, "run_retention": sweep}.items():
+    twins = {"alone": alone, "live_settings": live, "run_retention": sweep, "trusted_now": trusted_now}
+    for name, twin in twins.items():
         monkeypatch.setattr(serve, name, twin)
     monkeypatch.setattr(serve, "Eraser", lambda *_: busy)
     with pytest.raises(StillWritten):

@@ -38,7 +38,7 @@ class RedisEmbedderProbe:
 
 
 def changed_model(first: Vector, now: Vector) -> str | None:
-    """What is wrong where two vectors of the sentence are of different models, and what to do; `None` where not.
+    """The fault where two vectors of the sentence are of different models, with what to do; `None` where there is none.
 
     A vector that `says_nothing` is of no model.
     """
