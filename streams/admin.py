@@ -264,7 +264,10 @@ async def check_partitions(kafka: KafkaSettings, names: TopicNames) -> int:
     counts = {status.partitions for status in read}
     if len(counts) > 1:
         found = ", ".join(f"{status.name} {status.partitions}" for status in read)
-        raise Refused(f"topics differ in their partitions ({found}): several workers would share one conversation")
+        raise Refused(
+            f"topics differ in their partitions ({found}): several workers would share one conversation. Add none to"
+            " the others: see deploy/docs/rebuild.md, Partitions that were added by hand"
+        )
     return counts.pop()
 
 

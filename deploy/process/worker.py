@@ -14,7 +14,7 @@ from eunoe.deploy.clients.connect import wakeups_url
 from eunoe.deploy.clients.erasures import check_store_has_seen_erasures
 from eunoe.deploy.clients.key_checks import check_key_store_has_destroyed
 from eunoe.deploy.clients.live_settings import live_settings
-from eunoe.deploy.clients.shared import open_redis
+from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.event_loop import give_back_free_memory, keep_for_good
 from eunoe.deploy.exits import code_of
 from eunoe.deploy.inspect.counted import counted
@@ -52,6 +52,7 @@ from eunoe.workers.stage import ModelKind, PeriodicTask
 from eunoe.workers.stores.connection import RedisConnection
 from eunoe.workers.stores.embedder_probe import RedisEmbedderProbe
 from eunoe.workers.stores.generations import RedisGenerations
+from eunoe.workers.stores.partition_record import RedisPartitionRecord
 from eunoe.workers.stores.processes import RedisProcesses
 from eunoe.workers.stores.skips import RedisSkips
 
@@ -233,6 +234,9 @@ async def _place(settings: Settings) -> LogPlace:
     async with open_redis(settings) as redis:
         generations = RedisGenerations(redis, settings.prefix)
         name = settings.names.generation
+        await RedisPartitionRecord(redis, store_keys(settings)).check(
+            settings.names.log, settings.log_epoch, partitions
+        )
         pointer = await (generations.pointer() if await generations.find(name) else generations.begin(name))
     return LogPlace(settings.log_epoch, partitions, name, is_first=pointer.first == name)
 

@@ -91,6 +91,10 @@ class Keys:
         """The hash collection → identity of the vector index that this generation has filled."""
         return f"{self._tagged('log')}:index"
 
+    def log_partitions(self) -> str:
+        """The hash number and epoch of a log → the partitions with which this generation began to read it."""
+        return f"{self._tagged('log')}:partitions"
+
     def embedder_probe(self) -> str:
         """The hash name of an embedder → the vector of a fixed sentence that this generation began with."""
         return f"{self._tagged('log')}:embedder"
