@@ -28,7 +28,7 @@ from tests.broker.test_erase import Killed, end, request, said, sessions
 from tests.broker.test_repair_beside_erasures import with_ledger
 from tests.support.bystanders import drained
 from tests.support.pipeline import PARTITIONS, Pipeline, sealed_pipeline
-from tests.support.replica import replica
+from tests.support.replica import feed_begin, replica
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -83,8 +83,7 @@ async def test_followers_are_told_and_then_read_memory_without_what_was_erased(
         for name in ("mine", "other"):
             await given.remembered(2, name)
         key = client.headers["authorization"].split()[1]
-        feed_of = "v1" if given.settings.log_epoch == 0 else f"v1-{given.settings.log_epoch}"
-        first = f"{feed_of}:{partition_of(b'default/mine', PARTITIONS)}:0"
+        first = feed_begin(given.settings, [partition_of(b"default/mine", PARTITIONS)])
         async with (
             GatewayConnection(str(client.base_url), key) as gateway,
             aclosing(remembered_feed(gateway, "mine", after=first)) as feed,

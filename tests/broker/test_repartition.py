@@ -29,7 +29,7 @@ from eunoe.workers.registry import STAGES
 from tests.broker.test_rebuild import small_talk
 from tests.support.command import running, until
 from tests.support.pipeline import Pipeline, sealed_pipeline, shared_pipeline
-from tests.support.replica import served
+from tests.support.replica import feed_begin, served
 from tests.support.session import SessionServers
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -82,12 +82,13 @@ class Listener:
     """Follows over HTTP what is remembered of all conversations."""
 
     gateway: GatewayConnection
+    begin: str
+    """The place that it begins behind, however late it connects."""
     heard: list[tuple[str, int] | None] = field(default_factory=list)
     """(conversation, session); `None` for memory that was derived anew."""
 
     async def run(self) -> None:
-        begin = "v1:" + ",".join(f"{partition}:0" for partition in range(BEFORE))  # however late it connects
-        async for event in remembered_feed(self.gateway, after=begin, timeout=90.0):
+        async for event in remembered_feed(self.gateway, after=self.begin, timeout=90.0):
             session = event.session
             self.heard.append(None if session is None else (session.conversation_id, session.session))
 
@@ -115,7 +116,7 @@ async def test_the_log_gets_other_partitions_while_clients_go_on(pipeline: Pipel
         served(settings, tmp_path) as gateway,
         GatewayConnection(gateway.url, gateway.key()) as connection,
     ):
-        listener = Listener(connection)
+        listener = Listener(connection, feed_begin(settings, range(BEFORE)))
         listening = asyncio.create_task(listener.run())
         await pipeline.produce(*(line for number in range(len(CROWD)) for line in small_talk(number)))
         for name in CROWD:

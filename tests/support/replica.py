@@ -1,6 +1,6 @@
 """A gateway in this process on real servers."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +12,12 @@ from eunoe.deploy.gateway.keys import KeyFile, KeyPlan, KeyScope, new_key
 from eunoe.deploy.gateway.server import open_gateway, serving
 from eunoe.deploy.settings import Settings
 from tests.support.pipeline import Pipeline
+
+
+def feed_begin(settings: Settings, partitions: Iterable[int]) -> str:
+    """The place before the first event of a feed of these partitions, in the first generation."""
+    feed = f"v1-{settings.log_epoch}" if settings.log_epoch else "v1"
+    return f"{feed}:" + ",".join(f"{partition}:0" for partition in partitions)
 
 
 def made_key(folder: Path, tenant: str = "default", scopes: frozenset[KeyScope] = frozenset(KeyScope)) -> str:
