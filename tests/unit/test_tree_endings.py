@@ -1,6 +1,5 @@
 """What ends below a node: repetitions, what other entries say too, and what no longer holds."""
 
-import copy
 import json
 import random
 
@@ -40,10 +39,10 @@ async def test_what_is_said_of_a_new_memory_in_its_own_session_is_one_leaf():
 
 
 async def test_what_a_current_memory_says_stays_where_another_one_with_its_words_ends():
-    grove = Grove(TreeSettings(early_threshold=0.1))
+    grove, asked = (Grove(TreeSettings(early_threshold=0.1)) for _ in range(2))
     one, other = memory(1, 0, "The concert begins at eight."), memory(1, 1, "The concert begins at eight.", "Ben")
-    await grove.apply(changed(1, [one, other]))
-    asked = copy.deepcopy(grove)
+    for each in (grove, asked):
+        await each.apply(changed(1, [one, other]))
     await grove.apply(changed(2, [], [one]))
     nodes = await read_tree(grove.store, KEY)
     (top,) = nodes[ROOT].children
