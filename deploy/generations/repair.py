@@ -228,7 +228,7 @@ class Repairer:
             records=records,
             sessions=derived.sessions,
             memories=len(standing.tables.get((UPDATE, "memories"), {})),
-            points=len(derived.points),
+            points=sum(map(len, derived.points.values())),
             removed=removed,
             asked=0 if asks is None else len(asks.messages),
             letters=len(letters),

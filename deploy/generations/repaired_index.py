@@ -48,7 +48,7 @@ async def write_index(index: VectorIndex, derived: Derived, ledgers: Mapping[str
     removed = 0
     for collection, stage in _STAGE_OF.items():
         there = await index.seqs(collection, derived.key)
-        points = [point for point in derived.points if point.collection is collection]
+        points = list(derived.points[collection])
         ledger = ledgers[stage]
         await index.upsert(points, ledger.lates, mark=late is not None, over=there)
         known = {point.id for point in points}

@@ -17,7 +17,7 @@ from eunoe.schemas.errors import NewerVersion, SnapshotLost, Unavailable
 from eunoe.schemas.keys import Destruction
 from eunoe.schemas.ports import StoredConversation
 from eunoe.workers.stores import snapshot
-from eunoe.workers.stores.cold import STAGED_MS, ColdAccess, folder_of
+from eunoe.workers.stores.cold import ColdAccess, folder_of
 from eunoe.workers.stores.cold_stores import TIMEOUT_S, MemoryColdStore
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script
 from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
@@ -29,6 +29,7 @@ from eunoe.workers.stores.redis import RedisStore
 from eunoe.workers.stores.redis_log_positions import RedisLogPositions
 from eunoe.workers.stores.redis_transplants import RedisTransplants
 from eunoe.workers.stores.snapshot import Snapshot
+from eunoe.workers.stores.staging import STAGED_MS
 from tests.contract.conftest import REDIS
 
 pytestmark = pytest.mark.broker

@@ -90,7 +90,7 @@ async def test_a_point_is_sent_with_its_condition(index: QdrantIndex, double: Do
 
 
 async def test_points_are_loaded_over_whatever_is_there(index: QdrantIndex, double: Double) -> None:
-    await index.load([POINT])
+    await index.load(POINT.collection, [POINT])
     ((_, _, body),) = double.asked
     assert list(body) == ["points"]
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from eunoe.schemas.decisions import Commit, Ledger, Outbox, OutMessage, Put, Scope
+from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import StoredConversation, Transplants
-from eunoe.workers.stores.connection import RedisClient
+from eunoe.workers.stores.connection import RedisClient, as_text
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.memory import MemoryStore
 from eunoe.workers.stores.redis import RedisStore
@@ -70,6 +71,42 @@ async def test_what_is_put_in_is_all_that_is_there(store: Store, transplants: Tr
     assert await store.parked(scope, 3) == await store.parked(scope, 12) == {}
     assert await store.parked(scope, 9) == {"a": "1", "b": "2"}
     assert await transplants.export(OTHER, TABLES) == EXPECTED
+
+
+LONG = StoredConversation(
+    {"intake": Ledger(7)}, {("update", "memories"): {f"m{number}": f"text {number}" for number in range(2_001)}}, {}
+)
+
+
+async def test_what_is_long_leaves_nothing_beside_its_place(
+    store: Store, transplants: Transplants, redis: RedisClient | None
+) -> None:
+    assert await transplants.swap(KEY, TABLES, LONG, Ledger())
+    before = await names_in(redis)
+    assert not await transplants.swap(KEY, TABLES, LONG, Ledger(8)), "it is not as expected"
+    assert await names_in(redis) == before
+    assert await transplants.swap(KEY, TABLES, LONG, Ledger(7))
+    assert await names_in(redis) == before
+    assert all([await redis.ttl(name) == -1 for name in before] if redis else ["in memory nothing goes by itself"])
+    assert await store.scan("update", KEY, "memories") == LONG.tables["update", "memories"]
+
+
+async def test_what_takes_so_long_that_its_first_part_has_gone_changes_nothing(
+    store: Store, transplants: Transplants, redis: RedisClient | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if redis is None:
+        pytest.skip("in memory all is written at once")
+    await live(store, KEY)
+    before = await transplants.export(KEY, TABLES)
+    monkeypatch.setattr("eunoe.workers.stores.staging.STAGED_MS", 1)
+    with pytest.raises(Unavailable, match=r"writing acme/c.*took longer than 600 s"):
+        await transplants.swap(KEY, TABLES, LONG, before.ledgers["intake"])
+    assert await transplants.export(KEY, TABLES) == before
+
+
+async def names_in(redis: RedisClient | None) -> set[str]:
+    """The keys that are there."""
+    return set() if redis is None else {as_text(name) async for name in redis.scan_iter()}
 
 
 async def test_it_comes_back_as_it_was_and_work_goes_on(store: Store, transplants: Transplants) -> None:

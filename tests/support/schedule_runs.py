@@ -88,7 +88,7 @@ async def remembered(plant: Plant) -> dict[str, object]:
 
 def points(index: MemoryIndex) -> dict[str, tuple[int, str]]:
     """Number and text of each point."""
-    return {id_: (point.seq, point.text) for collection in index._points.values() for id_, point in collection.items()}
+    return {point.id: (point.seq, point.text) for point in index.all_points()}
 
 
 def differences(one: dict[str, object], other: dict[str, object]) -> list[str]:

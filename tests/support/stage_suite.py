@@ -79,8 +79,7 @@ class StageSuite:
         whole = await self._played()
         alone = self._pipeline(only=True, epoch=1)
         await alone.store.swap(KEY, self._tables(), await self._others(whole), Ledger())
-        for collection in whole.index._points:
-            await alone.index.upsert(tuple(await whole.index.points(collection, KEY)))
+        await alone.index.upsert(whole.index.all_points())
         inputs = self._inputs(whole)
         for record in reversed(inputs):
             headers = copy_headers(record, 0) if record.topic == Topic.CONVERSATIONS else ()
@@ -158,7 +157,7 @@ class StageSuite:
         return await whole.store.export(KEY, self._tables())
 
     async def _state(self, pipeline: InMemoryPipeline) -> object:
-        points = [await pipeline.index.points(collection, KEY) for collection in pipeline.index._points]
+        points = pipeline.index.all_points()
         return await pipeline.store.export(KEY, {name: spec.tables.all for name, spec in self.stages.items()}), points
 
     def _messages(self, pipeline: InMemoryPipeline) -> dict[Topic, list[bytes]]:

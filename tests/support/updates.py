@@ -131,7 +131,7 @@ class Updates:
         return [memory.text for memory in await current_memories(self.store, KEY)]
 
     def everything(self) -> tuple[object, ...]:
-        points = {name: dict(rows) for name, rows in self.stores.index._points.items()}
+        points = self.stores.index.all_points()
         tables = {repr(name): dict(rows) for name, rows in self.store._tables.items() if rows}
         return tables, points, [event.to_json() for event in self.told()]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from eunoe.schemas.decisions import Ledger
+from eunoe.schemas.decisions import Collection, Ledger
 from eunoe.schemas.events import ReplyRequested
 from eunoe.schemas.memory import InsightsProposed, MemoriesFormed
 from eunoe.schemas.ports import StoredConversation
@@ -109,10 +109,8 @@ async def test_from_any_stage_on_the_same_memory_comes_out(stage: str):
     derived = await made(pipeline, stage)
     live_digest = await read_digest(pipeline.store, KEY, DERIVED, log_times=True)
     assert await state_of(derived.standing) == live_digest.state
-    points = [p for c in ("memories", "segments", "tree") for p in await pipeline.index.points(c, KEY)]
-    assert sorted(derived.points, key=lambda p: (p.collection, p.id)) == sorted(
-        points, key=lambda p: (p.collection, p.id)
-    )
+    points = {collection: await pipeline.index.points(collection, KEY) for collection in Collection}
+    assert {collection: list(rows) for collection, rows in derived.points.items()} == points
     assert derived.failed == 0
     assert not any(record.topic == Topic.REPLY_CONTEXTS for record in derived.records)
 

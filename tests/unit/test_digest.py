@@ -1,6 +1,6 @@
 """The state digest: the same events give the same hash, anything else another; and the index is held against it."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -14,6 +14,7 @@ from eunoe.workers.derive.digest import LOG_TIMES, StateDigest, canonical, hash_
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.derive.index_audit import Disagreement, Finding, compare_index
 from eunoe.workers.registry import STAGES
+from eunoe.workers.stores.memory_index import MemoryIndex
 from tests.support.in_memory import Clock, ended, make_pipeline, utterance
 
 KEY = "default/c"
@@ -90,24 +91,20 @@ async def test_a_pipeline_at_rest_agrees_with_its_index_and_has_nothing_under_wa
     assert (list(state.findings), list(state.unfinished)) == ([], [])
 
 
-def _points(pipeline: InMemoryPipeline, collection: Collection) -> dict[str, Point]:
-    return pipeline.index._points[collection]
+async def _drop(index: MemoryIndex, point: Point) -> None:
+    await index.remove(point.collection, point.key, [point.id])
 
 
-def _drop(points: dict[str, Point], id_: str) -> None:
-    del points[id_]
+async def _reword(index: MemoryIndex, point: Point) -> None:
+    await index.upsert([point.model_copy(update={"text": "something else"})])
 
 
-def _reword(points: dict[str, Point], id_: str) -> None:
-    points[id_] = points[id_].model_copy(update={"text": "something else"})
+async def _age(index: MemoryIndex, point: Point) -> None:
+    await index.upsert([point.model_copy(update={"seq": 9})])
 
 
-def _age(points: dict[str, Point], id_: str) -> None:
-    points[id_] = points[id_].model_copy(update={"seq": 9})
-
-
-def _invent(points: dict[str, Point], id_: str) -> None:
-    points["0" * 8] = points[id_].model_copy(update={"id": "0" * 8})
+async def _invent(index: MemoryIndex, point: Point) -> None:
+    await index.upsert([point.model_copy(update={"id": "0" * 8})])
 
 
 @pytest.mark.parametrize("collection", Collection)
@@ -121,12 +118,11 @@ def _invent(points: dict[str, Point], id_: str) -> None:
     ],
 )
 async def test_a_point_that_disagrees_is_found(
-    collection: Collection, harm: Callable[[dict[str, Point], str], None], kind: Disagreement
+    collection: Collection, harm: Callable[[MemoryIndex, Point], Awaitable[None]], kind: Disagreement
 ) -> None:
     pipeline = await told(make_pipeline())
-    points = _points(pipeline, collection)
-    id_ = min(points)
-    harm(points, id_)
+    first, *_ = await pipeline.index.points(collection, KEY)
+    await harm(pipeline.index, first)
     found: list[Finding] = await compare_index(pipeline.store, pipeline.index, KEY, STAGES)
     assert [(finding.collection, finding.kind) for finding in found] == [(collection, kind)]
 

@@ -82,14 +82,14 @@ def state(derived: Derived, *, but: Sequence[str] = ()) -> str:
         for stage, ledger in derived.standing.ledgers.items()
         if stage not in but
     }
-    points = [point.model_dump(mode="json") for point in derived.points]
+    points = [point.model_dump(mode="json") for rows in derived.points.values() for point in rows]
     return hash_of({"tables": tables, "ledgers": ledgers, "points": points})
 
 
 def everything(derived: Derived) -> str:
     """All texts that are derived, of state, points and events."""
     tables = [text for rows in derived.standing.tables.values() for row in rows.items() for text in row]
-    points = [point.text for point in derived.points]
+    points = [point.text for rows in derived.points.values() for point in rows]
     return "\n".join([*tables, *points, *(record.value.decode() for record in derived.records), str(derived.timer)])
 
 
@@ -213,7 +213,7 @@ async def test_a_conversation_that_was_erased_goes_on_with_its_numbers():
     part = ErasedPart.of(erasures)
     empty = await derive(records, part)
     assert everything(empty).count("u8") == 0
-    assert not empty.points
+    assert not any(empty.points.values())
     assert not empty.records
     assert {(ledger.applied) for stage, ledger in empty.standing.ledgers.items() if stage == "update"} == {3}
     more = log_of([*plain(), utterance(8), utterance(9, TEXTS[0]), utterance(10, TEXTS[1]), ended(at=START)])

@@ -51,6 +51,10 @@ class Index(MemoryIndex):
     async def identities(self) -> Mapping[str, str]:
         return dict(self.there)
 
+    async def clear(self) -> None:
+        for point in self.all_points():
+            await self.remove(point.collection, point.key, [point.id])
+
     async def prepare(self, embedder: str, dimensions: int) -> None:
         await super().prepare(embedder, dimensions)
         self.there = {**NAMES, **self.there}
@@ -139,7 +143,7 @@ async def test_an_index_lost_under_a_process_that_found_it_whole_is_held_before_
     await guard.open()
     assert guard.lost is None
     # reindex has begun: the collections are there again, and empty
-    found.index._points.clear()
+    await found.index.clear()
     found.index.there = dict.fromkeys(NAMES, "another")
     found.register.record = replace(found.register.record, restoring_since="noon")
     guarded = GuardedIndex(found.index, guard)

@@ -206,7 +206,7 @@ async def test_what_comes_late_hangs_in_the_tree_as_the_session_it_is_and_change
     late = [node for node in nodes.values() if node.entry and node.created == 2]
     assert late
     assert {node.changed for node in late} == {SESSIONS}
-    points = plant.pipeline.index._points[Collection.TREE]
+    points = {one.id: one for one in await plant.pipeline.index.points(Collection.TREE, KEY)}
     assert {(points[node.node_id].born, points[node.node_id].seq) for node in late} == {(2, SESSIONS)}
 
 

@@ -88,7 +88,7 @@ class Room:
         return (await self.stores.state.ledger(Scope("update", KEY))).applied
 
     def everything(self) -> tuple[object, object, object]:
-        points = {name: dict(rows) for name, rows in self.stores.index._points.items()}
+        points = self.stores.index.all_points()
         tables = {repr(name): dict(rows) for name, rows in self.stores.state._tables.items() if rows}
         return tables, points, [event.to_json() for event in self.told()]
 

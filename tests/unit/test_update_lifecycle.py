@@ -133,9 +133,9 @@ async def test_any_order_and_repetition_leave_the_same(seed: int):
 async def test_points_follow_and_keep_the_vector_of_their_birth():
     updates = Updates(script=SCRIPT)
     await updates.hear(*EVENTS[:1])
-    points = {p.text: p for rows in updates.stores.index._points.values() for p in rows.values()}
+    points = {p.text: p for p in updates.stores.index.all_points()}
     await updates.hear(*EVENTS[1:])
-    after = {p.text: p for rows in updates.stores.index._points.values() for p in rows.values() if p.born == 1}
+    after = {p.text: p for p in updates.stores.index.all_points() if p.born == 1}
     assert [(text, point.seq) for text, point in sorted(after.items())] == [
         ("Ann has a cold.", 4),
         ("Ann lives in Lyon.", 2),

@@ -42,7 +42,8 @@ class Derived:
 
     key: str
     standing: StoredConversation
-    points: tuple[Point, ...]
+    points: Mapping[Collection, Sequence[Point]]
+    """Each is made when somebody asks for it: all of a long conversation take more memory than the rest of it."""
     timer: Timer | None
     """The idle timer of its open session. It names no utterance where none is open: it tells then when the last one
     closed, by which the conversation is listed and goes to the cold store. `None` where it has no session."""
@@ -59,12 +60,12 @@ class Derived:
     @classmethod
     async def of(cls, pipeline: InMemoryPipeline, key: str) -> Self:
         """All that a pipeline holds of a conversation now."""
-        log, index = pipeline.log, pipeline.index
+        log = pipeline.log
         standing = await pipeline.store.export(key, TABLES)
         return cls(
             key=key,
             standing=standing,
-            points=tuple([point for collection in Collection for point in await index.points(collection, key)]),
+            points={collection: pipeline.index.view(collection, key) for collection in Collection},
             timer=pipeline.log_positions.timer(0, key) if _has_session(standing) else None,
             records=tuple(record for topic, spec in TOPICS.items() if spec.derived for record in log.records(topic)),
             failed=sum(is_failure(record.value) for record in log.records(Topic.ANSWERS)),

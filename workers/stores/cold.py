@@ -8,12 +8,10 @@ import asyncio
 import secrets
 import shlex
 from collections import OrderedDict
-from collections.abc import Awaitable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from itertools import islice
 from time import monotonic
-from typing import Final, TypeVar
+from typing import Final
 
 from eunoe.schemas.errors import NewerVersion, SnapshotLost, Unavailable
 from eunoe.schemas.events import DEFAULT_TENANT
@@ -23,11 +21,9 @@ from eunoe.workers.stores.cold_mark import COLD, ColdMark, generation_folder
 from eunoe.workers.stores.connection import RedisConnection, Script, as_bytes, as_text
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.snapshot import UPDATE, Hash, Snapshot, Stub, digest_of
+from eunoe.workers.stores.staging import STAGED_MS, write_staged
 from eunoe.workers.text.caches import CacheBySize
 
-T = TypeVar("T")
-
-_STAGE = Script.load("stage")
 _THAW = Script.load("thaw")
 _CONDEMN = Script.load("condemn")
 
@@ -38,15 +34,7 @@ CACHED_BYTES: Final = 32 * 2**20
 """Bytes of the snapshots that a reader keeps, unpacked; a worker keeps none, for it brings the state back."""
 APPLIED_BYTES: Final = 4 * 2**20
 """Bytes of the numbers that a process has read from snapshots: about 10,000 conversations."""
-STAGED_MS: Final = 600_000
-"""Time to live of keys that are being brought back: a process that is killed meanwhile leaves nothing."""
 _APPLIED_ENTRY_BYTES: Final = 400
-_FIELDS: Final = 500
-"""Most fields that one command writes."""
-_BYTES: Final = 2**20
-"""Bytes at which a command takes no further field."""
-_PIECES: Final = 8
-"""Commands that are sent together, which saves round trips."""
 
 
 @dataclass(slots=True)
@@ -192,16 +180,15 @@ class ColdConversations:
         The snapshot stays until the conversation is frozen again: a server that loses its last writes names it again.
         """
         key, token = snapshot.key, secrets.token_hex(8)
-        places = {name: self.name(key, name) for name in snapshot.hashes}
-        staged = {name: self._keys.staged(final, token) for name, final in places.items()}
-        pieces = ((staged[name], words) for name, rows in snapshot.marked(token) for words in _in_pieces(rows))
-        while some := list(islice(pieces, _PIECES)):
-            await all_ended(self._redis.run(_STAGE, [name], [STAGED_MS, *words]) for name, words in some)
-        pairs = [name for pair in zip(staged.values(), places.values(), strict=True) for name in pair]
+        hashes = {self.name(key, name): rows for name, rows in snapshot.marked(token)}
+        staged = {final: self._keys.staged(final, token) for final in hashes}
+        await write_staged(self._redis, ((staged[final], rows.items()) for final, rows in hashes.items()))
+        pairs = [name for final, beside in staged.items() for name in (beside, final)]
+        words: list[str | int | bytes] = [stub, *map(len, hashes.values())]
         # before the state: a process killed in between leaves a timer, which a sweep drops, and no state without one,
         # which no sweep would find again
         await self._keep_timer(snapshot)
-        done = int(await self._redis.run(_THAW, [self._keys.stub(key), self._keys.thawed(key), *pairs], [stub]))
+        done = int(await self._redis.run(_THAW, [self._keys.stub(key), self._keys.thawed(key), *pairs], words))
         if done < 0:
             raise Unavailable(f"bringing {key} back took longer than {STAGED_MS / 1000:.0f} s", COLD)
         if not done:
@@ -266,30 +253,6 @@ class ColdConversations:
     def name(self, key: str, rest: str) -> str:
         """The key of Redis of a name within a conversation."""
         return self._keys.stub(key).removesuffix("cold") + rest
-
-
-async def all_ended(calls: Iterable[Awaitable[T]]) -> list[T]:
-    """The results of calls, which are awaited to their ends; then raises the fault of the first that failed."""
-    found = []
-    for one in await asyncio.gather(*calls, return_exceptions=True):
-        if isinstance(one, BaseException):
-            raise one
-        found.append(one)
-    return found
-
-
-def _in_pieces(rows: Hash) -> Iterator[list[bytes]]:
-    """Fields and values alternating, in lists of bounded size."""
-    words: list[bytes] = []
-    size = 0
-    for field, value in rows.items():
-        words += [field, value]
-        size += len(field) + len(value)
-        if len(words) >= 2 * _FIELDS or size >= _BYTES:
-            yield words
-            words, size = [], 0
-    if words:
-        yield words
 
 
 def _unpacked(key: str, stub: Stub, packed: bytes) -> Snapshot | None:

@@ -12,13 +12,14 @@ import orjson
 
 from eunoe.schemas.decisions import Scope, Timer
 from eunoe.schemas.ports import ColdStore
-from eunoe.workers.stores.cold import ColdAccess, ColdConversations, ColdMeter, all_ended, object_name
+from eunoe.workers.stores.cold import ColdAccess, ColdConversations, ColdMeter, object_name
 from eunoe.workers.stores.cold_mark import ColdMark
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_bytes, as_text
 from eunoe.workers.stores.erased_snapshots import ErasedSnapshots
 from eunoe.workers.stores.generations import RedisGenerations, listed
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.snapshot import Snapshot, Stub
+from eunoe.workers.stores.staging import all_ended
 
 _ANNOUNCE = Script.load("announce")
 _FREEZE = Script.load("freeze")

@@ -1,12 +1,15 @@
 """In-memory vector index: exact, with the rules of the server."""
 
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eunoe.schemas.decisions import Collection, Point
+from eunoe.schemas.decisions import Collection, Point, SparseVector, digest_of_text
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.ports import Hit, Search
 from eunoe.workers.stores.hits import best_hits
@@ -21,9 +24,9 @@ class MemoryIndex:
 
     def __init__(self) -> None:
         self._made_by: tuple[str, int] | None = None
-        self._points: defaultdict[Collection, dict[str, Point]] = defaultdict(dict)
-        self._searched: dict[tuple[Collection, str], _Searched] = {}
-        """Collection and conversation → its points, once it was searched."""
+        self._points: defaultdict[Collection, dict[str, _Kept]] = defaultdict(dict)
+        self._groups: defaultdict[tuple[Collection, str], _Group] = defaultdict(_Group)
+        """Collection and conversation → its points."""
         self._fences: dict[tuple[Collection, str], int] = {}
 
     async def prepare(self, embedder: str, dimensions: int) -> None:
@@ -43,7 +46,10 @@ class MemoryIndex:
             most = max(point.seq, (over or {}).get(point.id, 0))
             if (there is None or there.seq <= most) and self._fences.get(place, 0) <= fence:
                 self._put(point)
-                self._fences[place] = fence if mark else 0
+                if mark:
+                    self._fences[place] = fence
+                else:
+                    self._fences.pop(place, None)
 
     async def fence_off(self, collection: Collection, ids: Sequence[str], fence: int) -> None:
         """Remove points, and refuse them from now on with a smaller ``fence``."""
@@ -57,13 +63,15 @@ class MemoryIndex:
         found: list[list[Hit]] = [[] for _ in searches]
         alike: defaultdict[tuple[Collection, str, int | None], list[int]] = defaultdict(list)
         for place, search in enumerate(searches):
+            if (group := self._groups.get((search.collection, search.key))) is None:
+                continue
             if search.dense is not None:
                 alike[search.collection, search.key, search.born_before].append(place)
             else:
-                found[place] = best_hits(self._of(search).sharing(search), search.limit)
-        for places in alike.values():
+                found[place] = best_hits(group.sharing(search), search.limit)
+        for (collection, key, _), places in alike.items():
             together = [searches[place] for place in places]
-            for place, near in zip(places, self._of(together[0]).nearest(together), strict=True):
+            for place, near in zip(places, self._groups[collection, key].nearest(together), strict=True):
                 found[place] = best_hits(near, searches[place].limit)
         return found
 
@@ -71,15 +79,24 @@ class MemoryIndex:
         """Every point of a conversation, or those of ``ids``: id → seq."""
         points = self._points[collection]
         found = points.values() if ids is None else filter(None, map(points.get, ids))
-        return {point.id: point.seq for point in found if point.key == key}
+        return {one.id: one.seq for one in found if one.key == key}
 
     async def digests(self, collection: Collection, key: str) -> Mapping[str, str]:
         """Every point of a conversation: id → digest of its text."""
-        return {point.id: point.text_digest for point in self._points[collection].values() if point.key == key}
+        return {one.id: one.text_digest for one in self._points[collection].values() if one.key == key}
 
     async def points(self, collection: Collection, key: str) -> list[Point]:
         """Every point of a conversation, by id."""
-        return sorted((p for p in self._points[collection].values() if p.key == key), key=lambda point: point.id)
+        return list(self.view(collection, key))
+
+    def view(self, collection: Collection, key: str) -> Sequence[Point]:
+        """Every point of a conversation, by id, each made when somebody asks for it."""
+        group = self._groups.get((collection, key))
+        return () if group is None else _PointsView(collection, group, group.by_id())
+
+    def all_points(self) -> list[Point]:
+        """Every point of all conversations, by collection, key and id."""
+        return [point for collection, key in sorted(self._groups) for point in self.view(collection, key)]
 
     async def remove(self, collection: Collection, key: str, ids: Sequence[str]) -> None:
         """Remove points of a conversation; missing ones and those of another conversation are ignored."""
@@ -92,66 +109,89 @@ class MemoryIndex:
             raise ValueError(f"point {point.id}: {len(point.dense) // 4} dimensions, expected {self._made_by[1]}")
 
     def _put(self, point: Point) -> None:
-        there = self._points[point.collection].get(point.id)
-        if there is not None and there.key != point.key:
-            self._drop(point.collection, point.id)
-        self._points[point.collection][point.id] = point
-        if (searched := self._searched.get((point.collection, point.key))) is not None:
-            searched.put(point)
+        self._drop(point.collection, point.id)
+        kept = self._points[point.collection][point.id] = _Kept(point)
+        self._groups[point.collection, point.key].add(kept, point.dense)
 
     def _drop(self, collection: Collection, id_: str) -> None:
-        there = self._points[collection].pop(id_, None)
-        if there is not None and (searched := self._searched.get((collection, there.key))) is not None:
-            searched.drop(id_)
-
-    def _of(self, search: Search) -> "_Searched":
-        place = (search.collection, search.key)
-        searched = self._searched.get(place)
-        if searched is None:
-            searched = self._searched[place] = _Searched()
-            for point in self._points[search.collection].values():
-                if point.key == search.key:
-                    searched.put(point)
-        return searched
+        if (there := self._points[collection].pop(id_, None)) is not None:
+            self._groups[collection, there.key].drop(there)
 
 
-class _Searched:
+class _Kept:
+    """A point without its vector, in a third of the memory: a rebuild keeps those of a whole conversation."""
+
+    __slots__ = ("born", "digest", "id", "indices", "key", "place", "seq", "text", "values")
+
+    def __init__(self, point: Point) -> None:
+        self.id, self.key, self.born, self.seq = point.id, point.key, point.born, point.seq
+        self.text, self.digest = point.text, point.digest
+        self.indices, self.values = array("I", point.sparse.indices), array("d", point.sparse.values)
+        self.place = -1
+        """Its row in the vectors of its group."""
+
+    @property
+    def text_digest(self) -> str:
+        """The digest of its text."""
+        return digest_of_text(self.text) if self.digest is None else self.digest
+
+    def point(self, collection: Collection, vector: NDArray[np.float32]) -> Point:
+        """The point."""
+        return Point(
+            collection=collection,
+            id=self.id,
+            key=self.key,
+            born=self.born,
+            seq=self.seq,
+            text=self.text,
+            dense=vector.astype("<f4").tobytes(),
+            sparse=SparseVector(indices=tuple(self.indices), values=tuple(self.values)),
+            digest=self.digest,
+        )
+
+
+class _Group:
     """The points of a conversation in one collection, with their vectors as the rows of one array."""
 
     def __init__(self) -> None:
-        self._points: list[Point] = []
-        self._places: dict[str, int] = {}
+        self._kept: list[_Kept] = []
         self._rows: NDArray[np.float32] = np.empty((0, 0), np.float32)
         self._born: NDArray[np.int64] = np.empty(0, np.int64)
 
-    def put(self, point: Point) -> None:
-        """Add a point, or replace the one of its id."""
-        place = self._places.setdefault(point.id, len(self._points))
-        if place == len(self._points):
-            self._points.append(point)
-            self._make_room(len(point.dense) // 4)
-        self._set(place, point)
+    def add(self, one: _Kept, dense: bytes) -> None:
+        """Add a point that is not there, with its vector."""
+        self._kept.append(one)
+        self._make_room(len(dense) // 4)
+        self._set(len(self._kept) - 1, one, np.frombuffer(dense, "<f4"))
 
-    def drop(self, id_: str) -> None:
+    def drop(self, one: _Kept) -> None:
         """Remove a point; the last one takes its place."""
-        place, last = self._places.pop(id_), self._points.pop()
-        if place < len(self._points):
-            self._places[last.id] = place
-            self._set(place, last)
+        last = self._kept.pop()
+        if last is not one:
+            self._set(one.place, last, self._rows[last.place])
+
+    def by_id(self) -> list[_Kept]:
+        """The points, by id."""
+        return sorted(self._kept, key=attrgetter("id"))
+
+    def vector(self, one: _Kept) -> NDArray[np.float32]:
+        """The vector of a point, of shape (dimensions,)."""
+        found: NDArray[np.float32] = self._rows[one.place]
+        return found
 
     def sharing(self, search: Search) -> list[tuple[str, float]]:
         """The points that share a term with the query, with their scores."""
         query = {} if search.sparse is None else dict(zip(search.sparse.indices, search.sparse.values, strict=True))
         before = search.born_before
-        return _sparse_scores((p for p in self._points if before is None or p.born < before), query)
+        return _sparse_scores((one for one in self._kept if before is None or one.born < before), query)
 
     def nearest(self, searches: Sequence[Search]) -> Iterator[list[tuple[str, float]]]:
         """For each of some searches by vector, all with one ``born_before``: points with their scores, of which the
         best hits are the best.
         """
-        if not self._points:
+        if not self._kept:
             return iter([[]] * len(searches))
-        count, before = len(self._points), searches[0].born_before
+        count, before = len(self._kept), searches[0].born_before
         places = np.arange(count) if before is None else np.flatnonzero(self._born[:count] < before)
         queries = np.frombuffer(b"".join([search.dense or b"" for search in searches]), "<f4")
         queries = queries.reshape(len(searches), -1)
@@ -168,21 +208,47 @@ class _Searched:
         memories than the server did.
         """
         scores = self._rows[places].astype(np.float64) @ query.astype(np.float64)
-        return [(self._points[at].id, score) for at, score in zip(places.tolist(), scores.tolist(), strict=True)]
+        return [(self._kept[at].id, score) for at, score in zip(places.tolist(), scores.tolist(), strict=True)]
 
-    def _set(self, place: int, point: Point) -> None:
-        self._points[place] = point
-        self._rows[place] = np.frombuffer(point.dense, "<f4")
-        self._born[place] = point.born
+    def _set(self, place: int, one: _Kept, vector: NDArray[np.float32]) -> None:
+        one.place = place
+        self._kept[place] = one
+        self._rows[place] = vector
+        self._born[place] = one.born
 
     def _make_room(self, dimensions: int) -> None:
-        if len(self._points) <= len(self._born):
+        if len(self._kept) <= len(self._born):
             return
-        size = max(_FIRST_ROWS, 3 * len(self._born) // 2)
-        rows, born = np.empty((size, dimensions), np.float32), np.empty(size, np.int64)
-        rows[: len(self._born)] = self._rows.reshape(len(self._born), dimensions)
-        born[: len(self._born)] = self._born
-        self._rows, self._born = rows, born
+        size = max(_FIRST_ROWS, 5 * len(self._born) // 4)
+        # in place: a copy of the rows of a long conversation beside them would be the most that a rebuild holds
+        self._rows.resize((size, dimensions), refcheck=False)
+        self._born.resize(size, refcheck=False)
+
+
+class _PointsView(Sequence[Point]):
+    """Points that are made when somebody asks for them: as `Point` each takes twice the memory."""
+
+    def __init__(self, collection: Collection, group: _Group, kept: Sequence[_Kept]) -> None:
+        self._collection = collection
+        self._group = group
+        self._kept = kept
+
+    def __len__(self) -> int:
+        """The number of points."""
+        return len(self._kept)
+
+    @overload
+    def __getitem__(self, place: int) -> Point: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Point]: ...
+
+    def __getitem__(self, place: int | slice) -> Point | Sequence[Point]:
+        """The point at a place, or those of a slice; raises ``IndexError``."""
+        if isinstance(place, slice):
+            return _PointsView(self._collection, self._group, self._kept[place])
+        one = self._kept[place]
+        return one.point(self._collection, self._group.vector(one))
 
 
 def _best(places: NDArray[np.int64], scores: NDArray[np.float32], limit: int) -> NDArray[np.int64]:
@@ -193,13 +259,13 @@ def _best(places: NDArray[np.int64], scores: NDArray[np.float32], limit: int) ->
     return best
 
 
-def _sparse_scores(points: Iterable[Point], query: Mapping[int, float]) -> list[tuple[str, float]]:
+def _sparse_scores(points: Iterable[_Kept], query: Mapping[int, float]) -> list[tuple[str, float]]:
     """The scores of the points that share a term with the query, as in Qdrant."""
     found = []
     for point in points:
-        if query.keys().isdisjoint(point.sparse.indices):
+        if query.keys().isdisjoint(point.indices):
             continue
-        weights = zip(point.sparse.indices, point.sparse.values, strict=True)
+        weights = zip(point.indices, point.values, strict=True)
         products = [query[index] * value for index, value in weights if index in query]
         if products:
             found.append((point.id, float(sum(products))))

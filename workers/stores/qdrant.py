@@ -90,13 +90,9 @@ class QdrantIndex:
             for at in range(0, len(ids), BATCH):
                 await self._client.fence_points(self._keys.collection(collection), ids[at : at + BATCH], fence)
 
-    async def load(self, points: Sequence[Point]) -> None:
-        """Write points unconditionally and wait; only for a generation without workers."""
-        groups: defaultdict[Collection, list[Point]] = defaultdict(list)
-        for point in points:
-            groups[point.collection].append(point)
-        for collection, rows in groups.items():
-            await self._write(collection, rows, None)
+    async def load(self, collection: Collection, points: Sequence[Point]) -> None:
+        """Write points of one collection unconditionally and wait; only for a generation without workers."""
+        await self._write(collection, points, None)
 
     async def _write(self, collection: Collection, rows: Sequence[Point], over: Over | None) -> None:
         """Write points of one collection, over those that ``over`` allows; `None` means over all."""

@@ -1,14 +1,21 @@
 """Export and import of whole conversations, over a `RedisStore`."""
 
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, starmap
+from typing import Any
 
 from eunoe.schemas.decisions import Ledger, Scope
+from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.keys import DataKey
 from eunoe.schemas.ports import StoredConversation
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.redis import OUTBOX, SKIPPED, RedisStore
-from eunoe.workers.stores.sealed_documents import DocumentGroup, Stored, outbox_group, parked_group, table_group
+from eunoe.workers.stores.sealed_documents import Stored, outbox_group, parked_group, table_group
+from eunoe.workers.stores.staging import MAX_FIELDS, STAGED_MS, write_staged
 
 _SWAP = Script.load("swap")
 
@@ -44,8 +51,11 @@ class RedisTransplants:
         expect: Ledger,
         others: Mapping[str, Ledger] = {},
     ) -> bool:
-        """Replace the stored state of a conversation by ``standing``; returns whether it was still as expected."""
-        documents = await self._documents(key, tables, standing)
+        """Replace the stored state of a conversation by ``standing``; returns whether it was still as expected.
+
+        What is long is written beside its place first. Raises `Unavailable`.
+        """
+        hashes = await self._hashes(key, tables, standing)
         lists = {
             self._keys.parked_numbers(Scope(stage, key)): sorted(standing.parked.get(stage, {})) for stage in tables
         }
@@ -54,36 +64,52 @@ class RedisTransplants:
         fences = (self._keys.ledger(Scope(first, key)), self._keys.stub(key))
         # no snapshot of the old state is named from now on: a freezing of it is refused, and what cleans up deletes it
         snapshots = (self._keys.freezing(key), self._keys.thawed(key))
-        names = list(dict.fromkeys((*fences, *snapshots, *documents, *lists, *stale)))
+        token = secrets.token_hex(8)
+        staged = {name: self._keys.staged(name, token) for name, rows in hashes.items() if len(rows) > MAX_FIELDS}
+        await write_staged(self._redis, ((beside, hashes[name].stored()) for name, beside in staged.items()))
+        names = list(dict.fromkeys((*fences, *snapshots, *hashes, *lists, *stale, *staged.values())))
         places = {name: place for place, name in enumerate(names, start=1)}
-        words: list[str | int | bytes] = [expect.applied, _outbox_number(expect), len(others)]
-        for stage, other in others.items():
-            ledger_name = self._keys.ledger(Scope(stage, key))
-            words += [places[ledger_name], other.applied, _outbox_number(other), other.lates]
-        for name, rows in documents.items():
-            words += ["hash", places[name], 2 * len(rows), *(word for row in rows.items() for word in row)]
+        counts = [len(hashes[name]) for name in staged]
+        words = [*self._expected(key, expect, others, places), len(counts), *counts]
+        words += _to_write(hashes, staged, places)
         for name, numbers in lists.items():
             words += ["numbers", places[name], len(numbers), *numbers]
-        return bool(await self._redis.run(_SWAP, names, words))
+        done = int(await self._redis.run(_SWAP, names, words))
+        if done < 0:
+            raise Unavailable(f"writing {key} took longer than {STAGED_MS / 1000:.0f} s", self._redis.host)
+        if not done and staged:
+            await self._redis.command("UNLINK", *staged.values())
+        return bool(done)
 
-    async def _documents(
+    def _expected(
+        self, key: str, first: Ledger, others: Mapping[str, Ledger], places: Mapping[str, int]
+    ) -> list[str | int | bytes]:
+        """What the script compares the ledgers with."""
+        words: list[str | int | bytes] = [first.applied, _outbox_number(first), len(others)]
+        for stage, other in others.items():
+            words += [places[self._keys.ledger(Scope(stage, key))], other.applied, _outbox_number(other), other.lates]
+        return words
+
+    async def _hashes(
         self, key: str, tables: Mapping[str, Sequence[str]], standing: StoredConversation
-    ) -> dict[str, Mapping[str, Stored]]:
-        """The hashes to write, empty ones included: name → field → value, sealed with the current key."""
+    ) -> "dict[str, _Rows]":
+        """The hashes to write by name, empty ones included, sealed with the current key."""
         documents, data_key = self._store.documents, await self._store.documents.key(key)
-
-        def sealed(group: DocumentGroup, rows: Mapping[str, str]) -> dict[str, Stored]:
-            return dict(documents.seal(data_key, group, id_, text) for id_, text in rows.items())
-
-        found: dict[str, Mapping[str, Stored]] = {}
+        found: dict[str, _Rows] = {}
         for stage, names in tables.items():
             scope = Scope(stage, key)
-            found[self._keys.ledger(scope)] = self._ledger_row(scope, standing.ledgers.get(stage, Ledger()), data_key)
+            found[self._keys.ledger(scope)] = _Rows(
+                self._ledger_row(scope, standing.ledgers.get(stage, Ledger()), data_key)
+            )
             for table in names:
                 rows = standing.tables.get((stage, table), {})
-                found[self._keys.table(stage, key, table)] = sealed(table_group(stage, key, table), rows)
+                found[self._keys.table(stage, key, table)] = _Rows(
+                    rows, partial(documents.seal, data_key, table_group(stage, key, table))
+                )
             for number, slots in standing.parked.get(stage, {}).items():
-                found[self._keys.parked(scope, number)] = sealed(parked_group(scope, number), slots)
+                found[self._keys.parked(scope, number)] = _Rows(
+                    slots, partial(documents.seal, data_key, parked_group(scope, number))
+                )
         return found
 
     def _ledger_row(self, scope: Scope, ledger: Ledger, key: DataKey | None) -> dict[str, Stored]:
@@ -100,6 +126,37 @@ class RedisTransplants:
         return [
             self._keys.parked(scope, number) for scope in scopes for number in await self._store.parked_numbers(scope)
         ]
+
+
+def _to_write(
+    hashes: "Mapping[str, _Rows]", staged: Mapping[str, str], places: Mapping[str, int]
+) -> Iterator[str | int | bytes]:
+    """What the script writes of the hashes: all of a short one; of a long one where it is staged."""
+    for name, rows in hashes.items():
+        if name in staged:
+            yield from ("staged", places[name], 1, places[staged[name]])
+        else:
+            yield from ("hash", places[name], 2 * len(rows), *chain.from_iterable(rows.stored()))
+
+
+def _as_it_is(id_: str, value: Stored) -> tuple[str, Stored]:
+    return id_, value
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A hash to write."""
+
+    rows: Mapping[str, Stored]
+    store: Callable[[str, Any], tuple[str, Stored]] = _as_it_is
+    """Gives the field and the value as they are stored."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def stored(self) -> Iterator[tuple[str, Stored]]:
+        """Fields and values as they are stored, each made when it is asked for."""
+        return starmap(self.store, self.rows.items())
 
 
 def _outbox_number(ledger: Ledger) -> int | str:

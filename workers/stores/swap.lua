@@ -1,9 +1,12 @@
 -- Replaces the stored state of one conversation atomically; returns 0 where its ledger has changed.
--- KEYS: 1 ledger of the first stage, 2 stub of a conversation in the cold store, then all keys to delete or write
+-- Returns -1 where staged keys have expired.
+-- KEYS: 1 ledger of the first stage, 2 stub of a conversation in the cold store, then all keys to delete or write, then
+--       the staged keys
 -- ARGV: 1 expected applied number, 2 expected number of the unsent outbox or '', 3 count of other ledgers to check, then
---       for each of these: its index in KEYS, expected applied number, number of the outbox or '', late sessions,
---       then per key: 'hash' or 'numbers', its index in KEYS, the count of words that follow, and these words: fields
---       and texts alternating, or numbers
+--       for each of these: its index in KEYS, expected applied number, number of the outbox or '', late sessions, then
+--       the count of staged keys, and the count of fields of each of them, then per key: 'hash', 'numbers' or 'staged',
+--       its index in KEYS, the count of words that follow, and these words: fields and texts alternating, numbers, or
+--       the index of the staged key
 -- a snapshot that is lost left nothing else of the conversation: what was derived again takes the place of its stub
 local stub = redis.call('GET', KEYS[2])
 if stub and string.sub(stub, -5) ~= ':lost' then
@@ -29,13 +32,25 @@ for _ = 1, tonumber(ARGV[3]) do
   end
   at = at + 4
 end
-for _, key in ipairs(KEYS) do
-  redis.call('DEL', key)
+local staged = tonumber(ARGV[at])
+local own = #KEYS - staged
+for number = 1, staged do
+  -- one that expired while it was written is there, and lacks its beginning
+  if redis.call('HLEN', KEYS[own + number]) ~= tonumber(ARGV[at + number]) then
+    return -1
+  end
+end
+at = at + 1 + staged
+for place = 1, own do
+  redis.call('UNLINK', KEYS[place])
 end
 while at <= #ARGV do
   local kind, key, words = ARGV[at], KEYS[tonumber(ARGV[at + 1])], tonumber(ARGV[at + 2])
   for word = at + 3, at + 2 + words, kind == 'hash' and 2 or 1 do
-    if kind == 'hash' then
+    if kind == 'staged' then
+      redis.call('RENAME', KEYS[tonumber(ARGV[word])], key)
+      redis.call('PERSIST', key)
+    elseif kind == 'hash' then
       redis.call('HSET', key, ARGV[word], ARGV[word + 1])
     else
       redis.call('ZADD', key, ARGV[word], ARGV[word])

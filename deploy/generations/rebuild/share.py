@@ -73,7 +73,8 @@ class Landing:
         """
         for messages in _batches(derived.records):
             await self.clients.publisher.publish(messages)
-        await self.clients.index.load(derived.points)
+        for collection, points in derived.points.items():
+            await self.clients.index.load(collection, points)
         if derived.timer is not None:
             partition = partition_of(derived.key.encode(), self.partitions)
             await self.clients.log_positions.schedule(partition, derived.key, derived.timer)
