@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -18,6 +17,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.deploy.settings.sections import ColdSettings
 from eunoe.streams.client import Connection, MemoryClient
 from tests.bench.checks import WrongResult, check_run
+from tests.bench.eunoe_process import Spent, run_eunoe
 from tests.bench.load import LoadPlan, question
 from tests.bench.memory import used_bytes
 from tests.bench.pipeline import cut, play, warm_up
@@ -216,25 +216,16 @@ async def _there_and_back(rig: Rig, load: LoadPlan) -> dict[str, float]:
 async def _rebuild(rig: Rig, plan: LifePlan) -> dict[str, Any]:
     """Rebuild all with two processes, and compare; raises `WrongResult` where the memory differs."""
     started = time.monotonic()
-    await _eunoe(rig, "rebuild", "--into", "v2", "--workers", "2")
+    spent = Spent()
+    await run_eunoe(rig, "rebuild", "--into", "v2", "--workers", "2", spent=spent)
     seconds = time.monotonic() - started
-    await _eunoe(rig, "diff", rig.settings.names.generation, "v2")
+    await run_eunoe(rig, "diff", rig.settings.names.generation, "v2")
     return {
         "rebuild_s": round(seconds, 1),
         "rebuild_events_per_s": round(plan.events / seconds),
+        "rebuild_peak_mb": round(spent.rss_mb["share"], 1),
         "rebuilt": "digest for digest the same",
     }
-
-
-async def _eunoe(rig: Rig, *words: str) -> None:
-    command = (sys.executable, "-m", "eunoe.deploy.cli", *words, "--json")
-    variables = {**os.environ, **rig.variables}
-    process = await asyncio.create_subprocess_exec(
-        *command, cwd=rig.directory, env=variables, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-    )
-    out, _ = await process.communicate()
-    if process.returncode:
-        raise WrongResult(f"eunoe {' '.join(words)} ended with {process.returncode}: {out.decode()[-2000:]}")
 
 
 def life_plots(figures: Mapping[str, Any]) -> list[Plot]:

@@ -1,25 +1,19 @@
 """Benchmark of a rebuild from the log with recorded answers, at growing sizes of the log."""
 
-import asyncio
-import os
 import resource
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any
 
-import orjson
-import psutil
-
 from eunoe.deploy.clients.shared import open_publisher
 from eunoe.deploy.progress import ReportCount, ReportProgress
 from eunoe.deploy.settings import Settings
 from tests.bench.checks import WrongResult
-from tests.bench.counters import cpu_seconds, rss_mb
+from tests.bench.eunoe_process import Spent, run_eunoe
 from tests.bench.load import Event, LoadPlan, as_message, rounds
 from tests.bench.report import Plot, Series
-from tests.bench.rig import SAMPLE_S, Rig, RigPlan, open_rig
+from tests.bench.rig import Rig, RigPlan, open_rig
 
 MARKS = (10_000, 50_000)
 FIRST, AGAIN = "first", "again"
@@ -50,31 +44,6 @@ class RebuildBenchPlan:
         return sum(load.total_sessions for load in self.group) * (self.turns + 1)
 
 
-@dataclass(slots=True)
-class Spent:
-    """Processor seconds and memory of the processes of a command."""
-
-    cpu_s: dict[str, dict[int, float]] = field(default_factory=dict)
-    """Role → process id → processor seconds, as last seen."""
-    rss_mb: dict[str, float] = field(default_factory=dict)
-    """Role → peak of its largest process."""
-
-    def look(self, pid: int) -> None:
-        """Read the counters of a process and of its children."""
-        try:
-            processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-        except psutil.NoSuchProcess:
-            return
-        for process in processes:
-            role = "command" if process.pid == pid else "share"
-            self.cpu_s.setdefault(role, {})[process.pid] = cpu_seconds(process.pid)
-            self.rss_mb[role] = max(self.rss_mb.get(role, 0.0), rss_mb(process.pid))
-
-    def cpu_of(self, role: str) -> float:
-        """Processor seconds of all processes of a role."""
-        return sum(self.cpu_s.get(role, {}).values())
-
-
 async def bench_rebuild(
     plan: RebuildBenchPlan, settings: Settings, report: ReportProgress = lambda *_: None
 ) -> dict[str, Any]:
@@ -93,9 +62,9 @@ async def bench_rebuild(
             await _rebuilt(rig, plan, FIRST)
             report(f"again at {mark}", 0, 1)
             rows[str(groups * plan.group_events)] = await _rebuilt(rig, plan, AGAIN)
-            await _eunoe(rig, "diff", FIRST, AGAIN)
+            await run_eunoe(rig, "diff", FIRST, AGAIN)
             for generation in (FIRST, AGAIN):
-                await _eunoe(rig, "drop", generation, "--yes")
+                await run_eunoe(rig, "drop", generation, "--yes")
             report(f"again at {mark}", 1, 1)
     return {"rebuilt": rows, "checked": "digest for digest the same"}
 
@@ -121,7 +90,7 @@ async def _produce(rig: Rig, plan: RebuildBenchPlan, groups: range, report: Repo
 async def _rebuilt(rig: Rig, plan: RebuildBenchPlan, into: str) -> dict[str, float]:
     before, servers, started = _children_cpu_s(), sum(rig.server_cpu_s().values()), monotonic()
     spent = Spent()
-    done = await _eunoe(rig, "rebuild", "--into", into, "--workers", str(plan.workers), spent=spent)
+    done = await run_eunoe(rig, "rebuild", "--into", into, "--workers", str(plan.workers), spent=spent)
     seconds, cpu = monotonic() - started, _children_cpu_s() - before
     if done["failed"] or (into == AGAIN and done["calls"]):
         raise WrongResult(f"{done['failed']} decisions failed, {done['calls']} calls were made")
@@ -146,29 +115,6 @@ def _children_cpu_s() -> float:
     """Processor seconds of all ended child processes, and of theirs."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-async def _eunoe(rig: Rig, *words: str, spent: Spent | None = None) -> dict[str, Any]:
-    """The JSON that a command prints; raises `WrongResult` where it fails."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "eunoe.deploy.cli", *words, "--json"),
-        cwd=rig.directory,
-        env={**os.environ, **rig.variables},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    ended = asyncio.create_task(process.communicate())
-    while not ended.done():
-        if spent is not None:
-            spent.look(process.pid)
-        await asyncio.wait({ended}, timeout=SAMPLE_S)
-    out, errors = ended.result()
-    if process.returncode:
-        raise WrongResult(
-            f"eunoe {' '.join(words)} ended with {process.returncode}: {(errors or out).decode()[-2000:]}"
-        )
-    document: dict[str, Any] = orjson.loads(out)
-    return document
 
 
 def rebuild_plot(figures: Mapping[str, Any]) -> Plot:
