@@ -33,7 +33,7 @@ from eunoe.streams.gateway import (
     path_of,
     quoted,
 )
-from eunoe.streams.http_feed import FeedEvent, remembered_feed
+from eunoe.streams.http_feed import FeedEvent, remembered_feed, remembered_place
 
 __all__ = [
     "MAX_TEXT_BYTES",
@@ -49,6 +49,7 @@ __all__ = [
     "ReplyTimeout",
     "UtteranceOptions",
     "remembered_feed",
+    "remembered_place",
 ]
 
 
@@ -135,12 +136,19 @@ class HttpMemoryClient(ConversationClient):
         found = await self._gateway.request(GatewayRequest("GET", f"{self._path}/profile?{query}"), timeout)
         return PersonProfile.model_validate(orjson.loads(found)["profile"])
 
+    async def place(self, *, timeout: float = 30.0) -> str:
+        """The present place of the feed: read memory, then follow `remembered` from here, and nothing is missed.
+
+        Raises `Unavailable` where no stream can be opened for ``timeout`` seconds.
+        """
+        return await remembered_place(self._gateway, self._conversation["conversation_id"], timeout=timeout)
+
     def remembered(self, *, after: str | None = None, timeout: float = 30.0) -> AsyncGenerator[FeedEvent]:
         """The sessions of the conversation as they become memory: behind the place ``after``, else from now on.
 
         Tells also that it was derived again, as by an erasure (`FeedEvent.derived`). Goes on by itself where the stream
         breaks, at any replica, and misses nothing. Raises `Unavailable` where no stream can be opened for ``timeout``
-        seconds; the ``place`` of the last event is then where to go on.
+        seconds; the ``place`` of the last event is then where to go on. To keep a copy of memory, take `place` first.
         """
         return remembered_feed(self._gateway, self._conversation["conversation_id"], after=after, timeout=timeout)
 

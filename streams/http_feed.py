@@ -29,15 +29,43 @@ class FeedEvent:
     another generation is live, or `eunoe up` was started again."""
 
 
+async def remembered_place(
+    gateway: GatewayConnection, conversation_id: str | None = None, *, timeout: float = 30.0
+) -> str:
+    """The present place of the feed of a conversation, or of all that the key reaches.
+
+    What is read of memory afterwards has all that came before the place; `remembered_feed` behind it tells the rest.
+    Raises `Unavailable` where no stream can be opened for ``timeout`` seconds, `GatewayRefused` for a key without the
+    right.
+    """
+
+    async def first() -> str:
+        async with gateway.events(GatewayRequest("GET", _path(conversation_id))) as events:
+            async for event in events:
+                if event.event == "error":
+                    raise gateway.problem(event.data)
+                if event.id:
+                    return event.id
+        raise gateway.ended_early()
+
+    return await gateway.retried(first, timeout)
+
+
+def _path(conversation_id: str | None) -> str:
+    return path_of("remembered") if conversation_id is None else path_of("conversations", conversation_id, "remembered")
+
+
 async def remembered_feed(
     gateway: GatewayConnection, conversation_id: str | None = None, *, after: str | None = None, timeout: float = 30.0
 ) -> AsyncGenerator[FeedEvent]:
     """The sessions of a conversation, or of all that the key reaches, as they become memory, and what is derived again.
 
-    Begins behind the place ``after``, else now; goes on by itself where the stream breaks. Ends by an exception alone:
-    `Unavailable` where no stream can be opened for ``timeout`` seconds, `GatewayRefused` for a key without the right.
+    Begins behind the place ``after``, else now; goes on by itself where the stream breaks. Whoever keeps a copy of
+    memory takes `remembered_place`, reads, and follows from there: what becomes memory between a read and a feed that
+    begins now is told by neither. Ends by an exception alone: `Unavailable` where no stream can be opened for
+    ``timeout`` seconds, `GatewayRefused` for a key without the right.
     """
-    path = path_of("remembered") if conversation_id is None else path_of("conversations", conversation_id, "remembered")
+    path = _path(conversation_id)
     last = after
 
     async def opened() -> tuple[AsyncExitStack, AsyncIterator[httpx2.ServerSentEvent]]:

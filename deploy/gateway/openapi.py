@@ -213,9 +213,12 @@ def _too_many(route: Route) -> str:
 
 def _event_schema(route: Route) -> Document:
     """The schema of one event of a stream."""
+    text = "One event of the stream; `data` is a JSON text."
+    if not route.waits:
+        text += " The first is `ready` or `reset`: what is read after it lacks nothing of what came before its `id`."
     return {
         "type": "object",
-        "description": "One event of the stream; `data` is a JSON text.",
+        "description": text,
         "properties": {
             "id": {"type": "string", "pattern": ASK_PLACE if route.waits else FEED_PLACE},
             "event": {"enum": list(ASK_EVENTS if route.waits else FEED_EVENTS)},

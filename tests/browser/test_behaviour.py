@@ -1,5 +1,6 @@
 """Keys, faults, hostile texts, keyboard and refreshing, in a real browser."""
 
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -170,6 +171,57 @@ async def test_what_is_open_refreshes_itself(window: Window) -> None:
     await tell(2, "I bought a red boat in Marseille.")
     await window.sees("2 sessions closed")
     await window.sees("red boat")
+
+
+async def test_what_is_remembered_before_the_feed_begins_is_shown(window: Window) -> None:
+    about = {"tenant": TENANT, "conversation_id": "early", "session_id": "s"}
+    page, gateway = window.page, window.site.gateway
+
+    async def tell(number: int, text: str) -> None:
+        said = Utterance(**about, utterance_id=f"b{number}", speaker="Ann", text=text, at=START)
+        await gateway.log.append([said, SessionEnded(**about, at=START)])
+
+    async def late(route: Route) -> None:
+        await window.sees("1 session closed")  # read before the feed, which keeps the page from nothing
+        await tell(2, "I bought a red boat in Marseille.")
+        await route.continue_()
+
+    await tell(1, "I moved to Lyon in March.")
+    await page.route("**/early/remembered", late)
+    await window.open("/c/early/memories")
+    await window.sees("2 sessions closed")
+    await window.sees("red boat")
+
+
+async def test_a_page_whose_feed_begins_reads_once(window: Window) -> None:
+    asked: list[str] = []
+    window.page.on("request", lambda one: asked.append(one.url))
+    async with window.page.expect_response(lambda one: one.url.endswith(f"/{DEMO}/remembered")):
+        await window.open(f"/c/{DEMO}/memories")
+    await window.sees("27 memories")
+    assert sum(url.endswith(f"/{DEMO}") for url in asked) == 1
+
+
+async def test_what_is_remembered_between_two_streams_is_shown_after_a_promotion(window: Window) -> None:
+    about = {"tenant": TENANT, "conversation_id": "promoted", "session_id": "s"}
+    page, gateway = window.page, window.site.gateway
+
+    async def tell(number: int, text: str) -> None:
+        said = Utterance(**about, utterance_id=f"m{number}", speaker="Ann", text=text, at=START)
+        await gateway.log.append([said, SessionEnded(**about, at=START)])
+
+    await tell(1, "I moved to Lyon in March.")
+    async with page.expect_response(lambda one: one.url.endswith("/promoted/remembered")):
+        await window.open("/c/promoted/memories")
+    await window.sees("1 session closed")
+    before = gateway.states.state
+    try:
+        async with page.expect_response(lambda one: one.url.endswith("/promoted")):
+            gateway.states.state = replace(before, generation="v2")
+        await tell(2, "I bought a red boat in Marseille.")  # the stream has ended, and the next has not begun
+        await window.sees("2 sessions closed")
+    finally:
+        gateway.states.state = before
 
 
 async def test_what_was_erased_leaves_the_open_page(window: Window) -> None:

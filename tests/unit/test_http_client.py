@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 
+import httpx
 import httpx2
 import pytest
 from pydantic import SecretStr
@@ -24,6 +25,7 @@ from eunoe.streams.http_client import (
     ReplyFailed,
     ReplyTimeout,
     remembered_feed,
+    remembered_place,
 )
 from eunoe.streams.settings import partition_of
 from tests.support.gateway import make_gateway
@@ -204,6 +206,11 @@ async def test_the_errors_of_a_stream():
     assert len(script.seen) > 1
 
 
+def bearer(http: httpx.AsyncClient) -> str:
+    """The key of a client of the tests."""
+    return http.headers["authorization"].split()[1]
+
+
 def session(number: int, **more: object) -> str:
     return json.dumps({"conversation_id": "c", "session": number, "changes": {"added": 1}, "applied": {}, **more})
 
@@ -274,6 +281,36 @@ async def test_sessions_are_told_to_a_client_over_a_connection(tmp_path):
                 second = await anext(feed)
     assert [(one.session.conversation_id, one.session.session) for one in (first, second)] == [("a/b", 1), ("a/b", 2)]
     assert sum(first.session.changes.values()) > 0
+
+
+async def test_what_becomes_memory_between_a_read_and_the_feed_is_told_behind_the_place(tmp_path):
+    gateway = make_gateway(tmp_path)
+    async with gateway.served() as http, GatewayConnection(str(http.base_url), bearer(http)) as connection:
+        memory = HttpMemoryClient(connection, conversation_id="c", tenant="acme")
+        await memory.utter("I moved to Lyon in March.", speaker="Ann")
+        await memory.end_session()
+        places = await memory.place(), await remembered_place(connection)
+        assert await memory.place() == places[0], "nothing came"
+        read = await memory.profile(person="Ann")
+        await memory.utter("My sister Eva works in Rome.", speaker="Ann")
+        await memory.end_session()
+        feeds = memory.remembered(after=places[0]), remembered_feed(connection, after=places[1])
+        for feed in feeds:
+            async with aclosing(feed):
+                assert (await anext(feed)).session.session == 2
+    assert [item.text for item in read.items] == ["Ann moved to Lyon in March."]
+
+
+async def test_the_place_is_that_of_the_first_event():
+    closing = stream(("", "closing", "{}"))
+    refused = json.dumps({"title": "T", "status": 401, "detail": "this key was revoked"})
+    memory, script = scripted(
+        closing, stream(("v1:0:5", "ready", "{}"), ("v1:0:6", "remembered", session(1))), stream(("", "error", refused))
+    )
+    assert await memory.place() == "v1:0:5"
+    assert [request.url.raw_path for request in script.seen] == [b"/v1/conversations/c/remembered"] * 2
+    with pytest.raises(GatewayRefused, match="this key was revoked"):
+        await memory.place()
 
 
 @pytest.mark.parametrize(

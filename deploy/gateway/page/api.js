@@ -75,8 +75,9 @@ async function problemOf(answer) {
 }
 
 /**
- * Read a stream of events until the signal ends it; connects again where it broke. `EventSource` cannot send a key. A key
- * that is no longer known is taken like an event: what is open is fetched again, and says so.
+ * Read a stream of events until the signal ends it; connects again where it broke. `EventSource` cannot send a key. Its
+ * beginning is taken, too: what is read after it misses nothing. So is a key that is no longer known: what is open is
+ * fetched again, and says so.
  */
 export async function follow(path, take, signal) {
   let last = "";
@@ -86,7 +87,7 @@ export async function follow(path, take, signal) {
       const answer = await fetch(path, { headers: { ...headers(), ...more, Accept: "text/event-stream" }, signal });
       if (answer.status === 401) take({ event: "refused" });
       if ([401, 403, 404, 422].includes(answer.status)) return;
-      if (answer.ok) for await (const event of events(answer.body)) last = handled(event, take) ?? last;
+      if (answer.ok) for await (const event of events(answer.body)) last = handled(event, last, take);
     } catch (fault) {
       if (fault.name === "AbortError") return;
     }
@@ -94,13 +95,12 @@ export async function follow(path, take, signal) {
   }
 }
 
-function handled(event, take) {
-  if (event.event === "reset") {
-    take(event);
-    return "";
-  }
-  if (event.event === "remembered" || event.event === "derived") take(event);
-  return event.id;
+const TOLD = ["remembered", "derived", "reset"];
+
+/** Take an event; the place to go on from. A `reset` without one ends the stream: the next begins with another, and its place. */
+function handled(event, last, take) {
+  if (TOLD.includes(event.event) || (event.event === "ready" && !last)) take(event);
+  return event.id ?? last;
 }
 
 async function* events(body) {

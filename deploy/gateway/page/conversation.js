@@ -16,12 +16,14 @@ import { Fault, Loading } from "./ui.js";
 import { Why } from "./why.js";
 
 const VIEWS = { sessions: Sessions, memories: Memories, insights: Insights, timelines: Timelines, tree: Tree, ask: Ask, why: Why, progress: Progress, generations: Generations };
+const FEED_WAIT = 1500; // milliseconds: a feed that does not begin keeps nobody from reading
 const NEED_GATEWAY = ["ask", "why", "progress", "generations"];
 
 export function Conversation({ id, view, params }) {
   const [version, setVersion] = useState(0);
   const [anew, setAnew] = useState(0); // of a memory that was derived again nothing is kept: something may be erased
   const [keys, setKeys] = useState(0);
+  const [begun, setBegun] = useState(Boolean(snapshot)); // reads follow the feed's beginning: between them nothing is missed
   useEffect(() => {
     const another = () => setKeys((number) => number + 1);
     addEventListener("eunoe-key", another);
@@ -30,17 +32,21 @@ export function Conversation({ id, view, params }) {
   useEffect(() => {
     const stop = new AbortController();
     let timer = 0;
+    const begin = () => setBegun(true);
+    const impatient = setTimeout(begin, FEED_WAIT);
     const refresh = () => setVersion((number) => number + 1);
     const take = ({ event }) => {
       clearTimeout(timer);
+      begin();
+      if (event === "ready") return refresh();
       if (event !== "derived" && event !== "reset") return (timer = setTimeout(refresh, 500));
       setAnew((number) => number + 1);
       return refresh();
     };
-    follow(inConversation(id, "/remembered"), take, stop.signal);
-    return () => (clearTimeout(timer), stop.abort());
+    follow(inConversation(id, "/remembered"), take, stop.signal).then(begin); // it ends where it is refused
+    return () => (clearTimeout(timer), clearTimeout(impatient), stop.abort());
   }, [id, keys]);
-  const status = useData(inConversation(id), version);
+  const status = useData(begun ? inConversation(id) : null, version);
   const name = view in VIEWS ? view : "memories";
   const View = VIEWS[name];
   const refused = status.error && status.error.status === 401; // one form for a key, and not one of each part
