@@ -316,6 +316,11 @@ class LookedUp(Value):
     memory_ids: tuple[Identifier, ...] = ()
 
 
+def ask_id(request_id: str, utterance_id: str) -> str:
+    """The id of an ask: clients may use a ``request_id`` again for another utterance, which is another ask."""
+    return f"{request_id} {utterance_id}"
+
+
 class ReplyContext(SessionEvent):
     """The input of the responder besides what it retrieves."""
 
@@ -335,5 +340,5 @@ class ReplyContext(SessionEvent):
 
     @property
     def ask_id(self) -> str:
-        """Identifies the ask: clients may use a ``request_id`` again for another utterance, which is another ask."""
-        return f"{self.request.request_id} {self.question.utterance_id}"
+        """Identifies the ask among those of its conversation."""
+        return ask_id(self.request.request_id, self.question.utterance_id)

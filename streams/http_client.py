@@ -157,6 +157,14 @@ class HttpMemoryClient(ConversationClient):
         await self._gateway.request(GatewayRequest("POST", f"{self._path}/{address}", _body(event)), self._timeout)
 
     async def _answer(self, question: Utterance, request_id: str, timeout: float) -> Reply:
+        try:
+            return await self._followed(question, request_id, timeout)
+        except GatewayRefused as refused:
+            if refused.status != 410:
+                raise
+            raise ReplyFailed(request_id, refused.detail) from None  # it was answered, and the answer is gone
+
+    async def _followed(self, question: Utterance, request_id: str, timeout: float) -> Reply:
         """Follow the stream of the ask; where it breaks, go on behind its last event at any replica."""
         last: str | None = None
         asking = GatewayRequest("POST", f"{self._path}/asks", _body(question))

@@ -18,8 +18,8 @@ MAX_MEMBERS: Final = 500
 MAX_ERASED: Final = 1_000
 MAX_OFFSET: Final = 2**40 - 2
 """Largest offset that a position can hold."""
-ASK_PLACE: Final = r"^\d{1,9}:\d{1,18}$"
-"""The id of an event of an ask's stream: partition and next offset."""
+ASK_PLACE: Final = r"^(\d{1,9}-)?\d{1,9}:\d{1,18}$"
+"""The id of an event of an ask's stream: epoch, partition and next offset."""
 FEED_PLACE: Final = r"^[A-Za-z0-9_-]{1,60}:\d{1,9}:\d{1,18}(,\d{1,9}:\d{1,18})*$"
 """The id of an event of a feed: generation with its epoch, and the next offset of each partition."""
 _FIRST: Final = datetime(1900, 1, 1, tzinfo=UTC)

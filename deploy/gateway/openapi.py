@@ -34,6 +34,7 @@ _STATUS: Final = {
     "404": "Unknown, or of another tenant.",
     "408": "The body did not come in time.",
     "409": "In conflict with an earlier request, or with the state.",
+    "410": "The answer is gone: ask again, with other ids.",
     "413": "Too large.",
     "415": "Another content type is needed.",
     "422": "The request does not match its schema; `errors` names the fields.",
@@ -236,6 +237,8 @@ def _faults_of(route: Route) -> Iterator[str]:
         yield from ("408", "409", "413", "415")
     if route.handle.__name__ in ("retry_letter", "discard_letter", "resume_ask"):
         yield "409"
+    if route.handle.__name__ in ("ask", "resume_ask"):
+        yield "410"
     yield from ("422", "429")
     if route.waits:
         yield from ("502", "504")

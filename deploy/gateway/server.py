@@ -138,6 +138,7 @@ async def open_gateway(settings: Settings, outages: Outages | None = None) -> As
             streams=OpenRequests(settings.gateway, "open streams"),
             waits=OpenRequests(settings.gateway, "waiting requests"),
             processes=RedisProcesses(redis, settings.prefix),
+            epoch=settings.epoch,
             erasures=erasures,
         )
         await patiently(states.live)

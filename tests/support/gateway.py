@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,11 @@ class InMemoryGatewayLog:
         """Let the stages handle what is left, and hand out what they publish."""
         self.lagging = False
         await self._work()
+
+    def begin_anew(self, topic: Topic) -> None:
+        """Lose all records of a topic that no stage reads, as with a broker that was started again."""
+        self.log._logs[topic] = [[] for _ in range(self.log.partitions)]
+        self._handed = {place: offset for place, offset in self._handed.items() if place[0] != topic}
 
     async def _work(self) -> None:
         async with self._working:
@@ -217,6 +222,11 @@ class TestGateway:
     @property
     def pipeline(self) -> InMemoryPipeline:
         return self.log.pipeline
+
+    def begin_anew(self) -> None:
+        """The gateway after a start of `eunoe up`: answers given before are gone, and the state is what it was."""
+        self.log.begin_anew(Topic.REPLIES)
+        self.app.gateway = replace(self.app.gateway, epoch=self.app.gateway.epoch + 1)
 
     def key(self, tenant: str = "acme", scopes: frozenset[KeyScope] = ALL, **more: object) -> str:
         """A new key."""

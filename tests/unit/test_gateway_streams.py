@@ -16,6 +16,7 @@ from eunoe.deploy.settings.sections import GatewaySettings
 from eunoe.schemas.memory import DerivedReason
 from eunoe.streams.feed import Subscription
 from eunoe.streams.record import Record
+from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 from tests.support.gateway import LATER, SESSION, TestGateway, make_gateway, told
 
@@ -118,6 +119,42 @@ async def test_a_broken_ask_is_resumed_where_it_was(gateway):
         async with stream(client, path, **{"Last-Event-ID": first["id"]}) as events:
             await events.data("accepted")
             assert await events.data("reply") == reply
+
+
+async def test_an_ask_whose_answer_went_with_the_broker_is_to_be_asked_again(gateway):
+    ask = {**ASK, "request_id": "r1"}
+    async with gateway.client() as client:
+        await told(client)
+        first = await client.post(f"{C}/asks", json=ask)
+        assert (first.status_code, (await client.get(f"{C}/asks/r1")).json()) == (200, first.json())
+        gateway.begin_anew()
+        resumed = await client.get(f"{C}/asks/r1")
+        place = f"{partition_of(b'acme/c', gateway.log.log.partitions)}:0"
+        behind = await client.get(f"{C}/asks/r1", headers={**STREAM, "Last-Event-ID": place})
+        for found in (resumed, behind, await client.post(f"{C}/asks", json=ask)):
+            assert (found.status_code, found.json()["request_id"]) == (410, "r1"), found.text
+            assert "ask again, with another request_id and utterance_id" in found.json()["detail"]
+        again = await client.post(f"{C}/asks", json={**ASK, "request_id": "r2"})
+        assert again.status_code == 200
+        assert (await client.get(f"{C}/asks/r2")).json() == again.json(), "its place is one of this epoch"
+
+
+async def test_an_ask_that_was_not_answered_before_the_broker_began_anew_is_answered(gateway):
+    async with gateway.client() as client:
+        await told(client)
+        gateway.log.lagging = True
+        ask = {**ASK, "request_id": "r1"}
+        late = await client.post(f"{C}/asks", json=ask, headers={"Prefer": "wait=0"})
+        assert late.status_code == 202
+        gateway.begin_anew()
+        asking = client.get(f"{C}/asks/r1"), client.post(f"{C}/asks", json=ask)
+        waiting = [asyncio.ensure_future(one) for one in asking]
+        while gateway.app.gateway.waits.open < 2:  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0.01)
+        await gateway.log.catch_up()
+        replies = [await one for one in waiting]
+        assert [one.status_code for one in replies] == [200, 200]
+        assert (await client.get(f"{C}/asks/r1")).json() == replies[0].json() == replies[1].json()
 
 
 async def test_a_silent_stream_is_kept_open_and_told_when_the_process_ends(gateway):

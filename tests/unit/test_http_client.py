@@ -180,6 +180,14 @@ async def test_a_stream_that_breaks_goes_on_behind_its_last_event():
         assert script.bodies[-1]["reply_id"] == "p1"
 
 
+async def test_an_ask_whose_answer_is_gone_failed():
+    gone = problem(410, "the answer is gone: ask again, with another request_id and utterance_id")
+    memory, script = scripted(stream(("0:3", "accepted", "{}"), ("", "closing", "{}")), gone)
+    with pytest.raises(ReplyFailed, match="ask again, with another request_id"):
+        await memory.ask("Where?", speaker="Ben", timeout=5)
+    assert script.seen[1].headers["last-event-id"] == "0:3"
+
+
 async def test_an_ask_that_is_not_known_to_be_accepted_is_sent_again():
     memory, script = scripted(
         httpx2.RemoteProtocolError("gone"), stream(), stream(("3:18", "reply", REPLY.to_json().decode()))

@@ -28,7 +28,7 @@ from eunoe.deploy.gateway.requests_once import (
 )
 from eunoe.deploy.gateway.results import AskAccepted
 from eunoe.deploy.gateway.routes.events import as_position
-from eunoe.deploy.gateway.routes.replies import answers_partition, note_reply, read_answer, search_answers
+from eunoe.deploy.gateway.routes.replies import answers_partition, note_reply, read_answer, refuse_gone, search_answers
 from eunoe.deploy.gateway.sse import EVENT_STREAM, EventStream, write_event
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import Ask, Utterance, Wants
@@ -100,13 +100,18 @@ async def _follow(call: Call, partition: int, offset: int | None, resources: Asy
     return await resources.enter_async_context(feed)
 
 
-async def _resume(call: Call, place: AnswerPlace, resources: AsyncExitStack) -> Subscription:
-    """The answers from a place on.
+async def _resume(
+    call: Call, place: AnswerPlace, ask: tuple[str, str | None], resources: AsyncExitStack
+) -> Subscription:
+    """The answers from a place on, for an ask: its ``request_id`` and ``utterance_id``.
 
     Those that have come already are read from the log: that counts as several requests, and waits for its turn. Raises
-    `Problem` (429).
+    `Problem`: 429, and 410 where the answer came in another epoch.
     """
-    feed = await _follow(call, place.partition, place.offset, resources)
+    here = place.epoch == call.gateway.epoch
+    if not here:
+        await refuse_gone(call, place.partition, ask)
+    feed = await _follow(call, place.partition, place.offset if here else 0, resources)
     if feed.backlog is not None:
         call.gateway.lookups.check(call.caller)
         await call.admit(SEARCH_COST)
@@ -135,7 +140,7 @@ async def _send_ask(call: Call, body: AskBody, resources: AsyncExitStack) -> Sen
     request_id, utterance_id = own_id or str(uuid4()), body.utterance_id or body.request_id or str(uuid4())
     partition = await answers_partition(call)
     feed = await _follow(call, partition, None, resources)  # before it is sent, so that no answer is missed
-    now = AnswerPlace(partition, feed.begin[partition])
+    now = AnswerPlace(partition, feed.begin[partition], call.gateway.epoch)
     at = body.at or datetime.now(UTC)
     fresh = RequestNote(digest=digest_of_body(body), at=at, resume=str(now), utterance_id=utterance_id)
     name = note_name(call, "ask", request_id)
@@ -143,13 +148,14 @@ async def _send_ask(call: Call, body: AskBody, resources: AsyncExitStack) -> Sen
     note = fresh if own_id is None else await _claimed(call, body, fresh, (name, utterance_id))
     since = AnswerPlace.read(note.resume or "", partition) or now
     if note.position is None:
+        since = since if since.epoch == now.epoch else now
         (said,) = await call.gateway.log().append([_utterance(call, body, request_id, utterance_id, note.at)])
-        note = note.model_copy(update={"position": as_position(said)})
+        note = note.model_copy(update={"position": as_position(said), "resume": str(since)})
         # written while the answer is awaited, and there when it is given
         noting = asyncio.ensure_future(write_note(call, name, note))
         resources.push_async_callback(asyncio.wait, {noting})
     if since != now:  # the same ask again: its answer may have come
-        feed = await _resume(call, since, resources)
+        feed = await _resume(call, since, (request_id, note.utterance_id), resources)
     accepted = AskAccepted(request_id=request_id, utterance_id=utterance_id, position=note.position, resume=str(since))
     return SentAsk(accepted, feed, resources)
 
@@ -188,7 +194,8 @@ async def resume_ask(call: Call) -> Response | EventStream:
     request_id = call.path["request"]
     partition = await answers_partition(call)
     given = call.request.headers.get("last-event-id")
-    note = None if given is not None else await read_note(call, note_name(call, "ask", request_id))
+    name = note_name(call, "ask", request_id)
+    note = None if given is not None else await read_note(call, name)
     place = AnswerPlace.read(given or (note and note.resume) or "", partition)
     if place is None and given is not None:
         raise Problem(422, "Last-Event-ID is not that of a stream of this conversation: send it as it was received")
@@ -196,12 +203,15 @@ async def resume_ask(call: Call) -> Response | EventStream:
         if place is None:
             return await _found_lately(call, request_id, partition)
         closing.enter_context(_counted(call))
-        feed = await _resume(call, place, closing)
+        if note is None and place.epoch != call.gateway.epoch:
+            note = await read_note(call, name)
+        utterance_id = None if note is None else note.utterance_id
+        feed = await _resume(call, place, (request_id, utterance_id), closing)
         accepted = AskAccepted(
             request_id=request_id,
-            utterance_id=note and note.utterance_id,
+            utterance_id=utterance_id,
             position=None if note is None else note.position,
-            resume=str(place),
+            resume=str(AnswerPlace(partition, feed.begin[partition], call.gateway.epoch)),
         )
         return await _answered(call, SentAsk(accepted, feed, closing), closing)
 
@@ -257,9 +267,9 @@ async def _reply_events(call: Call, sent: SentAsk) -> AsyncGenerator[bytes]:
         return
     call.gateway.do_later(note_reply(call, reply, record))
     if reply.error is not None:
-        yield write_event("error", failed(reply).document(call.id), str(AnswerPlace.after(record)))
+        yield write_event("error", failed(reply).document(call.id), str(AnswerPlace.after(record, call.gateway.epoch)))
     else:
-        yield write_event("reply", reply, str(AnswerPlace.after(record)))
+        yield write_event("reply", reply, str(AnswerPlace.after(record, call.gateway.epoch)))
 
 
 def too_late(request_id: str, seconds: float) -> Problem:

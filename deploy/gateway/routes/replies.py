@@ -1,5 +1,6 @@
 """Replies given before: the log of answers, and the routes that show one or explain it."""
 
+import math
 from collections.abc import Callable
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime, timedelta
@@ -11,10 +12,12 @@ from eunoe.deploy.gateway.answer_place import AnswerPlace
 from eunoe.deploy.gateway.bodies import ReplyQuery
 from eunoe.deploy.gateway.calls import Call, answer, while_connected
 from eunoe.deploy.gateway.lookups import READ_COST, SEARCH_COST
-from eunoe.deploy.gateway.problems import not_found
+from eunoe.deploy.gateway.problems import Problem, not_found
 from eunoe.deploy.gateway.requests_once import REPLY_S, note_name
 from eunoe.deploy.inspect.explain import read_explanation
+from eunoe.schemas.decisions import Scope
 from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.events import ask_id
 from eunoe.schemas.replies import Recalled, Reply
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
@@ -24,6 +27,7 @@ from eunoe.streams.topics import Topic
 
 LOOK_BACK: Final = timedelta(minutes=10)
 """The log of answers is searched from so long before a time until so long after it."""
+RESPOND: Final = "respond"
 _NO_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """The log holds nothing before."""
 
@@ -60,18 +64,53 @@ async def search_answers(
     Raises `Problem` (429) where the key has made too many requests; a search counts as many.
     """
     await _admit(call, SEARCH_COST)
-    log, key, middle = call.gateway.log(), call.key.encode(), near or datetime.now(UTC)
+    middle = near or datetime.now(UTC)
     last_ms = (middle + LOOK_BACK).timestamp() * 1000
     async with call.gateway.lookups.turn(call.caller):
-        begin = await log.offset_at(Topic.REPLIES, partition, max(middle - LOOK_BACK, _NO_TIME))
-        async with aclosing(log.read_range(Topic.REPLIES, partition, begin)) as records:
-            async for record in records:
-                if record.timestamp_ms > last_ms:
-                    return None
-                found = read(record) if record.key == key else None
-                if found is not None:
-                    return record, found
+        first = max(middle - LOOK_BACK, _NO_TIME)
+        begin = await call.gateway.log().offset_at(Topic.REPLIES, partition, first)
+        return await _first_answer(call, (partition, begin), read, last_ms)
+
+
+async def holds_answer(call: Call, partition: int, read: Callable[[Record], AnswerT | None]) -> bool:
+    """Whether ``read`` finds an answer among all that the log of answers holds now.
+
+    Raises `Problem` (429) where the key has made too many requests; it counts as a search.
+    """
+    await _admit(call, SEARCH_COST)
+    async with call.gateway.lookups.turn(call.caller):
+        return await _first_answer(call, (partition, 0), read, math.inf) is not None
+
+
+async def _first_answer(
+    call: Call, begin: tuple[int, int], read: Callable[[Record], AnswerT | None], last_ms: float
+) -> tuple[Record, AnswerT] | None:
+    """The first answer of the conversation that ``read`` finds from a partition and offset on, up to a time."""
+    key = call.key.encode()
+    async with aclosing(call.gateway.log().read_range(Topic.REPLIES, *begin)) as records:
+        async for record in records:
+            if record.timestamp_ms > last_ms:
+                return None
+            found = read(record) if record.key == key else None
+            if found is not None:
+                return record, found
     return None
+
+
+async def refuse_gone(call: Call, partition: int, ask: tuple[str, str | None]) -> None:
+    """Raise `Problem` (410) for an ask that was answered, and whose answer the log of answers does not hold.
+
+    What was not answered before the log began anew is answered in it.
+    """
+    request_id, utterance_id = ask
+    scope = Scope(RESPOND, call.key, request_id=ask_id(request_id, utterance_id or request_id))
+    ledger = await (await call.live()).store.ledger(scope)
+    if not ledger.applied or ledger.outbox is not None:
+        return  # it comes yet
+    if not await holds_answer(call, partition, lambda record: read_answer(record, request_id)):
+        detail = "the answer came before the log of answers was made anew, as by a start of `eunoe up`, and is gone"
+        again = "ask again, with another request_id and utterance_id"
+        raise Problem(410, f"{detail}: {again}", request_id=request_id)
 
 
 async def _admit(call: Call, cost: int) -> None:
@@ -88,7 +127,7 @@ async def note_reply(call: Call, reply: Reply | Recalled, record: Record) -> Non
     if isinstance(reply, Reply):
         with suppress(Unavailable):
             name = note_name(call, "reply", reply.reply_id)
-            await call.gateway.notes.write(name, str(AnswerPlace.of(record)), REPLY_S)
+            await call.gateway.notes.write(name, str(AnswerPlace.of(record, call.gateway.epoch)), REPLY_S)
 
 
 async def show_reply(call: Call) -> Response:
@@ -106,7 +145,7 @@ async def find_reply(call: Call) -> Reply:
     noted = await call.gateway.notes.read(note_name(call, "reply", reply_id))
     partition = await answers_partition(call)
     place = None if noted is None else AnswerPlace.read(noted, partition)
-    if place is not None:
+    if place is not None and place.epoch == call.gateway.epoch:
         await _admit(call, READ_COST)
         async with call.gateway.lookups.turn(call.caller):
             record = await call.gateway.log().read_one(Topic.REPLIES, partition, place.offset)
