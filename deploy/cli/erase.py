@@ -23,7 +23,7 @@ from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.run import Eraser, NotNow
 from eunoe.deploy.generations.erase.serve import serve_erasures
 from eunoe.deploy.generations.erase.verify import Checked, verify_receipt
-from eunoe.deploy.generations.repair import StillWritten
+from eunoe.deploy.generations.repair import StillWritten, Unhandled
 from eunoe.deploy.inspect.counted import counted
 from eunoe.schemas.erasure import Erasure, ErasureLevel, ErasureRequest
 from eunoe.schemas.errors import ErasedAlready, Refused, RequestRefused, Unavailable
@@ -262,9 +262,15 @@ async def _plan(wanted: ErasureWords) -> list[Erasure]:
 
 
 async def _passed(
-    wanted: ErasureWords, eraser: Eraser, step: Callable[[ErasureRequest], Awaitable[Erasure]]
+    wanted: ErasureWords,
+    eraser: Eraser,
+    step: Callable[[ErasureRequest], Awaitable[Erasure]],
+    outcome: WorkedOff | None = None,
 ) -> list[Erasure]:
-    """The entries that a step makes; of a tenant, conversations of which nothing is left to erase are passed over."""
+    """The entries that a step makes; of a tenant, conversations of which nothing is left to erase are passed over.
+
+    One of which intake has not handled all is told in the ``outcome``, where there is one.
+    """
     found = []
     for request in await wanted.requests(eraser):
         try:
@@ -272,13 +278,17 @@ async def _passed(
         except ErasedAlready:
             if wanted.conversation is not None:
                 raise
+        except Unhandled as fault:
+            if outcome is None:
+                raise
+            outcome.waiting = outcome.waiting or fault
     return found
 
 
 async def _run(wanted: ErasureWords, *, wait: bool, quiet: bool) -> WorkedOff:
     outcome = WorkedOff()
     async with opened_eraser(quiet=quiet, erases=True) as eraser:
-        begun = await _passed(wanted, eraser, eraser.begin)
+        begun = await _passed(wanted, eraser, eraser.begin, outcome)
         if not wait:
             count = counted(len(begun), "conversation")
             note(f"recorded for {count}; `eunoe erase replay` carries it out", quiet=quiet)
@@ -331,7 +341,9 @@ def print_outcome(found: WorkedOff, *, as_json: bool) -> None:
 
 
 def to_be_finished(fault: StillWritten) -> Unavailable:
-    """The fault of an erasure that has begun, with the command that finishes it."""
+    """The fault of an erasure that has begun, with the command that finishes it; one that has not is told as it is."""
+    if isinstance(fault, Unhandled):
+        return fault
     return Unavailable(f"{fault}: `eunoe erase replay` finishes what has begun there", fault.server)
 
 

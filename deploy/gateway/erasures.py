@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -15,6 +15,10 @@ from eunoe.schemas.erasure import (
     ErasureLevel,
     ErasureRefused,
     ErasureRequest,
+)
+
+_UNKNOWN: Final = (
+    "whether the utterances exist is found when it is carried out: where one does not, it is refused and erases nothing"
 )
 
 
@@ -127,9 +131,11 @@ class Entries:
             return (), (f"nothing was erased: {self.refused.reason}",)
         if self.begun is not None:
             return ("whoever reads the log leaves it out",), ("memory is being derived again without it",)
+        asked = self.request
         return ("the request is kept until it is carried out",), (
             "nothing is erased yet: the utterances stay in the log",
             "memory that was derived from them stays, and replies may show it",
+            *((_UNKNOWN,) if asked is not None and asked.utterance_ids else ()),
         )
 
 

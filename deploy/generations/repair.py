@@ -1,5 +1,6 @@
 """Repair: derives a conversation again from the log and replaces its stored state."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -41,6 +42,8 @@ log = logging.getLogger(__name__)
 TRIES = 20
 """Attempts to derive a conversation; one more is needed whenever intake handled new records meanwhile."""
 
+_LOOK_S = 0.2
+
 INTAKE, UPDATE = "intake", "update"
 
 
@@ -68,6 +71,10 @@ class Repaired:
 
 class StillWritten(Unavailable):
     """New records of one conversation came in during each attempt to derive it; those of others do not wait for it."""
+
+
+class Unhandled(StillWritten):
+    """Intake has not handled records that the log holds of one conversation; those of others do not wait for it."""
 
 
 BeforeSwap = Callable[[Sequence[Record]], Awaitable[None]]
@@ -135,6 +142,24 @@ class Repairer:
         letters = await self._held_letters(key)
         return await self._records(key, await self._intake(key), letters)
 
+    async def handled(self, key: str, limit_s: float) -> None:
+        """Wait until intake has handled all that the log holds of a conversation now.
+
+        Raises `Unhandled` where it has not after ``limit_s`` seconds, `Unavailable`.
+        """
+        letters = await self._held_letters(key)
+        _, ahead = await self._log_of(key, await self._handled(key, await self._intake(key), letters))
+        wanted = max((position_in_log(record, self.settings.log_epoch) for record in ahead), default=0)
+        try:
+            async with asyncio.timeout(limit_s):
+                while wanted and await self._handled(key, await self._intake(key), letters) < wanted:  # noqa: ASYNC110 - nothing tells
+                    await asyncio.sleep(_LOOK_S)
+        except TimeoutError:
+            raise Unhandled(
+                f"{key}: intake has not handled {len(ahead)} of the records that the log holds of it: nothing is erased"
+                " there yet; try again when it has"
+            ) from None
+
     async def _intake(self, key: str) -> Ledger:
         """The ledger of intake, after its outbox has been sent; that of nothing where the snapshot of it is lost."""
         scope = Scope(INTAKE, key)
@@ -152,16 +177,26 @@ class Repairer:
 
         Then the position of the last record that it has handled.
         """
+        handled = await self._handled(key, intake, letters)
+        records, _ = await self._log_of(key, handled)
+        return records, handled
+
+    async def _handled(self, key: str, intake: Ledger, letters: Sequence[Filed]) -> int:
+        """The position of the last record of the conversation's partition that intake has handled."""
         partition = partition_of(key.encode(), self.partitions)
         reader = ReadPartition(INTAKE, Topic.CONVERSATIONS, partition)
         shown = await self.clients.handled_positions.stored(reader)
         # what is set aside is stored as handled with the next ack, which may come a second later
         set_aside = map(self._set_aside, letters)
-        handled = max(intake.applied, *(at.position for at in shown.values()), *set_aside)
+        return max(intake.applied, *(at.position for at in shown.values()), *set_aside)
+
+    async def _log_of(self, key: str, handled: int) -> tuple[list[Record], list[Record]]:
+        """The records of the conversation in the log up to a position, and those behind it."""
         kafka, names = self.settings.kafka_settings, self.settings.names
         epoch, keys = self.settings.log_epoch, self.clients.data_keys
         records = await read_conversation(kafka, names, keys, key, self.partitions, epoch)
-        return [record for record in records if 0 < position_in_log(record, epoch) <= handled], handled
+        ahead = [record for record in records if position_in_log(record, epoch) > handled]
+        return [record for record in records if 0 < position_in_log(record, epoch) <= handled], ahead
 
     async def _derive(
         self, key: str, records: Sequence[Record], part: ErasedPart | None, report: ReportProgress

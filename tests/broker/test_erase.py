@@ -10,8 +10,11 @@ import pytest
 from pydantic import SecretStr
 
 from eunoe.deploy.clients.shared import open_store
+from eunoe.deploy.generations.erase import run
+from eunoe.deploy.generations.erase.loop import work_off
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.erase.verify import verify_receipt
+from eunoe.deploy.generations.repair import Unhandled
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import ErasureRequest
 from eunoe.schemas.errors import Refused
@@ -137,3 +140,29 @@ async def test_an_erasure_that_is_killed_again_and_again_is_finished(pipeline: P
     assert [(await digest(rebuilt, name)).state for name in ("mine", "other")] == before
     refused = await pipeline.eunoe("repair", "mine")
     assert (refused.code, "EUNOE_ERASURES" in refused.err) == (2, True)
+
+
+async def test_what_was_accepted_before_a_request_goes_though_intake_handles_it_later(
+    pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    ledger = SqliteErasures(tmp_path / "ledger.sqlite")
+    settings = pipeline.settings.model_copy(
+        update={"erasures": SecretStr(str(tmp_path / "ledger.sqlite")), "generation": "v1"}
+    )
+    eraser = Eraser(settings, ledger)
+    async with pipeline.up():
+        await pipeline.produce(*sessions("mine"), *sessions("other"))
+        await pipeline.remembered(2, "mine")
+        await pipeline.remembered(2, "other")
+    await pipeline.produce(said("mine", 4), said("other", 4), said("other", 5))
+    await ledger.request(request("mine"))
+    await ledger.request(request("other", "u4"))
+    monkeypatch.setattr(run, "HANDLED_S", 0.5)
+    outcome = await work_off(eraser)
+    assert (outcome.receipts, outcome.refused, type(outcome.waiting)) == ([], [], Unhandled)
+    monkeypatch.setattr(run, "HANDLED_S", 30)
+    async with pipeline.up():
+        outcome = await work_off(eraser)
+        assert [receipt.utterances for receipt in outcome.receipts] == [5, 1]
+        assert (outcome.refused, outcome.waiting) == ([], None)
+        assert await told(settings, "mine") == []

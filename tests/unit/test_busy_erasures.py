@@ -17,14 +17,14 @@ from eunoe.deploy.exits import Exit
 from eunoe.deploy.generations.erase import retention as sweeps
 from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.run import Eraser
-from eunoe.deploy.generations.repair import StillWritten
+from eunoe.deploy.generations.repair import StillWritten, Unhandled
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import Erasure, ErasureLevel, ErasureRequest
 from eunoe.schemas.errors import ErasedAlready
 from eunoe.workers.stores.erasures import MemoryErasures
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
-BUSY, ERASED = "acme/busy", "acme/erased"
+BUSY, ERASED, AHEAD = "acme/busy", "acme/erased", "acme/ahead"
 FINISHES = "`eunoe erase replay` finishes what has begun there"
 
 
@@ -47,6 +47,8 @@ class Twin(Eraser):
     async def begin(self, request: ErasureRequest) -> Erasure:
         if request.key == ERASED:
             raise ErasedAlready(f"{ERASED}: already erased: nothing was said in it since")
+        if request.key == AHEAD:
+            raise Unhandled(f"{AHEAD}: intake has not handled 1 of the records that the log holds of it")
         return cast("Erasure", request)
 
     async def carry_out(self, erasure: Erasure) -> Receipt:
@@ -130,6 +132,17 @@ def test_a_tenant_is_erased_also_where_one_of_its_conversations_was_before(
     assert [one["request_id"] for one in json.loads(out)] == ["acme/a", "acme/f"]
     assert code_of(monkeypatch, [ERASED], ["erase", "erased", "--tenant", "acme"]) == Exit.USAGE
     assert b"already erased" in capfdbinary.readouterr().err
+
+
+def test_conversations_of_a_tenant_wait_for_none_of_which_intake_is_behind(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+):
+    command = ["erase", "run", "--tenant", "acme", "--all-conversations", "--json"]
+    code = code_of(monkeypatch, ["acme/a", AHEAD, "acme/f"], command)
+    out, err = capfdbinary.readouterr()
+    assert (code, [one["request_id"] for one in json.loads(out)]) == (Exit.UNAVAILABLE, ["acme/a", "acme/f"])
+    assert f"{AHEAD}: intake has not handled 1" in err.decode()
+    assert FINISHES not in err.decode(), "nothing has begun there"
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ async def test_a_request_is_followed_to_its_receipt(gateway: TestGateway) -> Non
         assert asked.status_code == 202
         where = asked.headers["location"]
         assert (asked.json()["state"], asked.json()["utterance_ids"]) == ("requested", ["u1"])
+        assert "where one does not, it is refused and erases nothing" in asked.json()["not_done"][-1]
         (kept,) = await ledger.requests()
         assert (kept.key, kept.utterance_ids) == ("acme/c", ("u1",))
         await ledger.begin(begun("u1"))

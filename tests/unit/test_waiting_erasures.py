@@ -22,11 +22,14 @@ from eunoe.deploy.generations.erase.loop import WorkedOff, work_off
 from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.retention import plan_retention, run_retention
 from eunoe.deploy.generations.erase.run import Eraser, NotNow
-from eunoe.deploy.generations.repair import Repairer, StillWritten
+from eunoe.deploy.generations.repair import Repairer, StillWritten, Unhandled
 from eunoe.deploy.observability.health import HealthReport, HealthState, Phase
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import Erasure, ErasureRequest, RetentionPolicy
 from eunoe.schemas.errors import Misconfigured, Refused, RequestRefused, Unavailable
+from eunoe.streams.record import Record
+from eunoe.streams.sealed_log import position_in_log
+from eunoe.streams.topics import Topic
 from eunoe.workers.stores.erasures import MemoryErasures
 from tests.support.command import until
 
@@ -103,6 +106,41 @@ async def test_a_request_that_is_at_fault_is_refused_and_keeps_no_other_waiting(
     assert outcome.waiting is None
     assert list(map(str, outcome.receipts)) == ["r1"]
     assert [(one.request_id, one.reason) for one in await ledger.refusals()] == [("r0", str(AT_FAULT))]
+
+
+async def test_a_request_waits_alone_until_intake_has_handled_its_conversation() -> None:
+    ledger = await asked(2)
+    behind = Unhandled("acme/c0: intake has not handled 1 of the records that the log holds of it")
+    outcome = await work_off(eraser(ledger, behind, None))
+    assert (outcome.waiting, list(map(str, outcome.receipts))) == (behind, ["r1"])
+    assert await ledger.refusals() == []
+
+
+@pytest.mark.parametrize(("handled", "waits"), [([5, 5, 6], 2), ([8], 0), ([5] * 100, None)])
+async def test_what_intake_has_not_handled_is_waited_for(handled: list[int], waits: int | None) -> None:
+    class Behind(Repairer):
+        async def _intake(self, key: str) -> Any:
+            return None
+
+        async def _held_letters(self, key: str) -> Any:
+            return []
+
+        async def _handled(self, key: str, intake: Any, letters: Any) -> int:
+            return handled.pop(0)
+
+        async def _log_of(self, key: str, until: int) -> Any:
+            log = [Record(Topic.CONVERSATIONS, 0, offset, key.encode(), b"", 0, {}) for offset in (2, 5)]
+            positions = [(position_in_log(record, 0), record) for record in log]
+            return [one for at, one in positions if at <= until], [one for at, one in positions if at > until]
+
+    nothing = cast("Any", None)
+    before, repairer = len(handled), Behind(Settings(), nothing, nothing, 1)
+    if waits is None:
+        with pytest.raises(Unhandled, match="acme/c: intake has not handled 1 of the records"):
+            await repairer.handled("acme/c", 0.1)
+    else:
+        await repairer.handled("acme/c", 20)
+        assert before - len(handled) == waits + 1
 
 
 async def test_a_conversation_that_is_still_written_to_keeps_no_other_waiting() -> None:

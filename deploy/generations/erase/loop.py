@@ -12,7 +12,7 @@ from uuid import uuid4
 from eunoe.deploy.clients.erasures import open_erasures
 from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.run import Eraser
-from eunoe.deploy.generations.repair import StillWritten
+from eunoe.deploy.generations.repair import StillWritten, Unhandled
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import Erasure, ErasureLedger, ErasureRefused
 from eunoe.schemas.errors import Refused, RequestRefused, Unavailable
@@ -49,7 +49,8 @@ async def work_off(eraser: Eraser) -> WorkedOff:
     """Finish begun erasures, then carry out the requests in their order.
 
     A request that is at fault itself is refused in the ledger, for good. One that meets an installation where nothing
-    can be erased now stays, with those after it; one in a conversation that is still written to stays alone. Raises
+    can be erased now stays, with those after it; one in a conversation that is still written to, or of which intake has
+    not handled all, stays alone. Raises
     `Unavailable`, and `Refused` where a begun erasure has to wait.
     """
     outcome = WorkedOff()
@@ -67,6 +68,8 @@ async def work_off(eraser: Eraser) -> WorkedOff:
         except Refused as fault:  # a login, a certificate, an embedder, a generation that is being made: not its fault
             outcome.waiting = fault
             break
+        except Unhandled as fault:
+            outcome.waiting = outcome.waiting or fault
         else:
             await outcome.carry_out(eraser, erasure)
     return outcome

@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from time import time
+from typing import Final
 
 from eunoe.deploy.clients.bootstrap import Clients, open_clients
 from eunoe.deploy.clients.live_settings import settings_in
@@ -34,6 +35,7 @@ from eunoe.schemas.erasure import (
     Erasure,
     ErasureDone,
     ErasureLedger,
+    ErasureLevel,
     ErasureRequest,
     erased_parts,
 )
@@ -55,6 +57,10 @@ from eunoe.workers.stores.generations import FIRST, Generation, GenerationState,
 _DIGESTED = {name: STAGES[name] for name in MEMORY_STAGES}
 
 
+HANDLED_S: Final = 5.0
+"""Seconds for which an erasure waits for intake; then those of other conversations go first."""
+
+
 def _quiet(_phase: str, _done: int, _total: int) -> None:
     pass
 
@@ -70,8 +76,9 @@ class Eraser:
     async def plan(self, request: ErasureRequest) -> Erasure:
         """The ledger entry that the request would make; nothing is written.
 
-        Raises `RequestRefused` where something of it is unknown or erased already, `NotNow` while a generation is
-        being made, `Refused` for an installation that does not fit, `Unavailable`.
+        What was accepted before it and intake has not handled yet is waited for: it belongs to what is to go. Raises
+        `RequestRefused` where something of it is unknown or erased already, `NotNow` while a generation is being made,
+        `Refused` for an installation that does not fit, `Unhandled` where intake is too far behind, `Unavailable`.
         """
         for settings in await self.generations():
             await _partitions(settings)  # or the erasure would stop there, when it has begun
@@ -188,6 +195,8 @@ class Eraser:
         tells its numbers then.
         """
         key = request.key
+        if request.erases is not ErasureLevel.RETENTION:  # what is old was handled long ago
+            await repairer.handled(key, HANDLED_S)
         records, until = await repairer.read(key)
         kept = None
         if not records and part is None:
