@@ -45,6 +45,11 @@ ADVICE = (
 
 ASKED_ONLY = ": it was only asked about, and nothing was said in it"
 
+LOST_BY: Final = (
+    "Redis has lost keys, as by eviction (`eunoe doctor --only redis` tells of that); where it has lost none, it is a "
+    "fault of eunoe."
+)
+
 MENDED = "`eunoe repair CONVERSATION` derives it again from the log."
 
 
@@ -197,5 +202,5 @@ def _report(states: list[ConversationState]) -> bool:
     for fault in lost[:SHOWN]:
         errors.print(f"evidence lost: {fault}", style="red", markup=False, highlight=False, soft_wrap=True)
     if lost:
-        errors.print(f"Evidence of {counted(len(lost), 'memory')} is lost: a fault of eunoe. {MENDED}", highlight=False)
+        errors.print(f"Evidence of {counted(len(lost), 'memory')} is lost. {LOST_BY} {MENDED}", highlight=False)
     return not found and not lost

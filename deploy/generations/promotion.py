@@ -13,7 +13,7 @@ from eunoe.deploy.clients.shared import open_publisher, open_redis, remove_snaps
 from eunoe.deploy.generations.erase.loop import no_erasure
 from eunoe.deploy.generations.rebuild.keeping import remove_folder
 from eunoe.deploy.generations.reindex import check_index_there, check_index_whole
-from eunoe.deploy.inspect.counted import counted
+from eunoe.deploy.inspect.counted import counted, named_there
 from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
@@ -208,7 +208,7 @@ async def check_droppable(settings: Settings, name: str) -> None:
     """
     found = {listed.name: listed for listed in await list_generations(settings)}
     if name not in found:
-        raise Refused(f"no generation {name}: there are {', '.join(found)}")
+        raise Refused(f"no generation {name}: {named_there(found)}")
     if found[name].is_live:
         raise Refused(f"{name} is live: promote another generation first")
     if found[name].is_promoting:

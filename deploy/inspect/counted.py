@@ -1,5 +1,6 @@
 """Counts in words for people: ``1 session``, ``2 sessions``."""
 
+from collections.abc import Collection
 from typing import Final
 
 _VOWELS: Final = "aeiou"
@@ -14,6 +15,11 @@ def counted(number: float, noun: str) -> str:
     """
     shown = number if isinstance(number, int) else f"{number:g}"
     return f"{shown} {noun if number == 1 else _plural(noun)}"
+
+
+def named_there(names: Collection[str]) -> str:
+    """The names that there are, behind one that there is not: ``there is only v1``, ``there are v1, v2``."""
+    return f"there {'is only' if len(names) == 1 else 'are'} {', '.join(names)}"
 
 
 def _plural(noun: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 from redis.asyncio import RedisCluster
 from redis.exceptions import RedisError
 
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.observability.health import HealthState
 from eunoe.schemas.errors import Misconfigured
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, as_text
@@ -91,8 +92,8 @@ class EvictionWatch:
 def evicted(count: int) -> str:
     """The words for keys that a server has evicted since its start, and for what to do."""
     return (
-        f"it has evicted {count} keys since its start, for want of memory: what conversations know may be gone, and no"
-        " stage notices that. Give it memory, set maxmemory-policy noeviction, then derive all of it again"
+        f"it has evicted {counted(count, 'key')} since its start, for want of memory: what conversations know may be"
+        " gone, and no stage notices that. Give it memory, set maxmemory-policy noeviction, then derive all of it again"
         " (deploy/docs/runbook.md, EunoeRedisEvicts)"
     )
 

@@ -198,7 +198,7 @@ async def test_missing_points_hold_readiness_after_two_rounds_and_release_it():
     assert await check_index(guard, health, 0) == 1
     report = health.report()
     assert (report.ready, report.live) == (False, True)
-    assert report.why == (f"{SERVER}: Qdrant lacks points of 1 conversations: run `eunoe reindex`",)
+    assert report.why == (f"{SERVER}: Qdrant lacks points of 1 conversation: run `eunoe reindex`",)
     await found.fill()
     assert await check_index(guard, health, 1) == 0
     assert health.report().ready

@@ -13,9 +13,13 @@ from typer.testing import CliRunner
 from eunoe.deploy.cli import state as command
 from eunoe.deploy.inspect.state import is_known, read_states
 from eunoe.deploy.settings import Settings
+from eunoe.schemas.decisions import Scope
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Ask
 from eunoe.workers.derive.in_memory import InMemoryPipeline
+from eunoe.workers.derive.index_audit import unfinished
+from eunoe.workers.registry import STAGES
+from eunoe.workers.stores.memory import MemoryStore
 from tests.support.in_memory import ended, make_pipeline, utterance
 
 app = typer.Typer()
@@ -93,3 +97,28 @@ def test_counts_fit_on_a_narrow_terminal(serve: Serve, monkeypatch: pytest.Monke
         "  sessions 1, segments 1, memories 0, edges 0, nodes 0",
         "  offline –, index agrees",
     ]
+
+
+def test_evidence_that_is_gone_is_told_with_what_may_have_lost_it(serve: Serve) -> None:
+    pipeline = make_pipeline()
+    asyncio.run(pipeline.produce(utterance(1, "I moved to Lyon in May."), ended()))
+    memories = pipeline.store._tables["update", "default/c", "memories"]
+    memories.pop(next(iter(memories)))
+    serve(pipeline)
+    done = CliRunner().invoke(app, ["c"])
+    assert done.exit_code == 1
+    told = " ".join(done.stderr.split())
+    assert "Evidence of 1 memory is lost. Redis has lost keys, as by eviction" in told
+    assert "where it has lost none, it is a fault of eunoe" in told
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [((3,), "1 session waits for session 1: 3"), ((2, 4), "2 sessions wait for session 1: 2, 4")],
+)
+async def test_sessions_that_wait_for_one_before_are_counted(numbers: tuple[int, ...], text: str) -> None:
+    store = MemoryStore()
+    for number in numbers:
+        await store.park(Scope("update", "default/c"), number, "summary", "{}")
+    waiting = await unfinished(store, store, "default/c", {"update": STAGES["update"]})
+    assert [one.why for one in waiting] == [text]

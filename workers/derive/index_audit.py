@@ -150,7 +150,6 @@ async def unfinished(
         waiting = await parking.parked_numbers(scope) if spec.gathers else []
         if waiting:
             numbers = ", ".join(map(str, waiting[:8])) + (" …" if len(waiting) > 8 else "")
-            found.append(
-                Unfinished(spec.name, f"{len(waiting)} sessions wait for session {ledger.applied + 1}: {numbers}")
-            )
+            many = "1 session waits" if len(waiting) == 1 else f"{len(waiting)} sessions wait"
+            found.append(Unfinished(spec.name, f"{many} for session {ledger.applied + 1}: {numbers}"))
     return found

@@ -120,7 +120,8 @@ class IndexGuard:
         if not confirmed:
             return None
         more = "at least " if len(confirmed) == MAX_SUSPECTS else ""
-        return f"Qdrant lacks points of {more}{len(confirmed)} conversations: run `eunoe reindex`"
+        many = "1 conversation" if len(confirmed) == 1 else f"{len(confirmed)} conversations"
+        return f"Qdrant lacks points of {more}{many}: run `eunoe reindex`"
 
     async def confirm(self) -> None:
         """Confirm that searches before this call saw the whole index; raises `Unavailable` where they may not have."""

@@ -13,6 +13,7 @@ from eunoe.deploy.clients.shared import open_store, store_keys
 from eunoe.deploy.generations.diff.questions import DiffQuestion, Overlap, ask_both
 from eunoe.deploy.generations.promotion import list_generations
 from eunoe.deploy.generations.reindex import check_index_whole
+from eunoe.deploy.inspect.counted import named_there
 from eunoe.deploy.inspect.differences import GenerationDiff, compare
 from eunoe.deploy.inspect.remembered import read_both
 from eunoe.deploy.progress import ReportProgress
@@ -88,7 +89,7 @@ async def _check_known(settings: Settings, options: DiffOptions) -> None:
     names = [listed.name for listed in await list_generations(settings)]
     for name in (options.old, options.new):
         if name not in names:
-            raise Refused(f"no generation {name}: there are {', '.join(names)}")
+            raise Refused(f"no generation {name}: {named_there(names)}")
 
 
 async def _of(settings: Settings, name: str) -> Settings:
