@@ -25,7 +25,7 @@ def to_set(found: Sequence[CheckResult]) -> dict[str, str]:
 def print_findings(found: Sequence[CheckResult], out: Console = console) -> None:
     """Print one line a finding, and then the settings to set."""
     for finding in found:
-        line = Text(f"{finding.part:>9}  ")
+        line = Text(f"{finding.part:>10}  ")
         line.append(f"{finding.level.value:<8}", style=STYLES[finding.level])
         line.append(finding.text)
         out.print(line, soft_wrap=True)

@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from typing import assert_never
 
 from eunoe.deploy.clients.connect import DATA
 from eunoe.deploy.local.notice import find_stack
 from eunoe.deploy.settings import Settings
+from eunoe.deploy.settings.embedders import EmbedderKind, EmbedderName, asks_endpoint, embedder_name
 from eunoe.deploy.settings.sections import Language
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.model_ports import Compressor, Embedder, LanguageModel
@@ -61,7 +63,7 @@ def check_endpoint_of_stack(settings: Settings, environment: Environment) -> Non
 
 
 def _asks(settings: Settings, environment: Environment) -> bool:
-    return uses_endpoint(settings, environment) or settings.embedding.startswith("endpoint:")
+    return uses_endpoint(settings, environment) or asks_endpoint(settings.embedding)
 
 
 def endpoint(settings: Settings, environment: Environment, model: str) -> Endpoint:
@@ -133,38 +135,42 @@ async def open_language(
 
 async def open_embedder(settings: Settings, environment: Environment, closing: AsyncExitStack) -> Embedder:
     """The embedder that ``EUNOE_EMBEDDING`` names; raises `Refused` for an unknown name."""
-    kind, _, rest = settings.embedding.partition(":")
+    named = embedder_name(settings.embedding)
     embedder: WordLlamaEmbedder | FastembedEmbedder | EndpointEmbedder
-    if kind == "wordllama" and not rest:
-        embedder = await asyncio.to_thread(WordLlamaEmbedder)
-    elif kind == "fastembed":
-        embedder = await asyncio.to_thread(
-            FastembedEmbedder, FastembedSettings(model=rest) if rest else FastembedSettings()
-        )
-    elif kind == "endpoint":
-        embedder = _endpoint_embedder(settings, environment, rest)
-    else:
-        raise Refused(
-            f"EUNOE_EMBEDDING is {settings.embedding!r}: use wordllama, fastembed:MODEL or endpoint:MODEL:DIMENSIONS"
-        )
+    match named.kind:
+        case EmbedderKind.WORDLLAMA:
+            embedder = await asyncio.to_thread(WordLlamaEmbedder)
+        case EmbedderKind.FASTEMBED:
+            options = FastembedSettings(model=named.model) if named.model else FastembedSettings()
+            embedder = await asyncio.to_thread(FastembedEmbedder, options)
+        case EmbedderKind.ENDPOINT:
+            embedder = _endpoint_embedder(settings, environment, named)
+        case _:
+            assert_never(named.kind)
     closing.push_async_callback(embedder.aclose)
     return embedder
 
 
-def _endpoint_embedder(settings: Settings, environment: Environment, name: str) -> EndpointEmbedder:
-    model, _, dimensions = name.rpartition(":")
-    if not model or not dimensions.isdecimal():
-        raise Refused(f"EUNOE_EMBEDDING is endpoint:{name}: use endpoint:MODEL:DIMENSIONS")
+def _endpoint_embedder(settings: Settings, environment: Environment, named: EmbedderName) -> EndpointEmbedder:
+    if not named.model or not named.dimensions:
+        raise Refused(f"EUNOE_EMBEDDING is {settings.embedding}: use endpoint:MODEL:DIMENSIONS")
     check_endpoint_of_stack(settings, environment)
-    return EndpointEmbedder(EndpointEmbedderSettings(endpoint(settings, environment, model), int(dimensions)))
+    return EndpointEmbedder(EndpointEmbedderSettings(endpoint(settings, environment, named.model), named.dimensions))
+
+
+def llmlingua_settings(settings: Settings) -> LLMLinguaSettings | None:
+    """The settings of the compressor llmlingua; `None` where ``EUNOE_COMPRESSION`` names the offline one."""
+    kind, _, model = settings.compression.partition(":")
+    if kind == "offline":
+        return None
+    return LLMLinguaSettings(model=model) if model else LLMLinguaSettings()
 
 
 async def open_compressor(settings: Settings, closing: AsyncExitStack) -> Compressor:
     """The compressor that ``EUNOE_COMPRESSION`` names."""
-    if settings.compression == "offline":
+    options = llmlingua_settings(settings)
+    if options is None:
         return OfflineCompressor()
-    _, _, model = settings.compression.partition(":")
-    options = LLMLinguaSettings(model=model) if model else LLMLinguaSettings()
     compressor = await asyncio.to_thread(LLMLinguaCompressor, options)
     closing.push_async_callback(compressor.aclose)
     return compressor

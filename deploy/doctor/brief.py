@@ -7,6 +7,7 @@ from eunoe.deploy.doctor.embedder import check_embedder
 from eunoe.deploy.doctor.findings import Check
 from eunoe.deploy.doctor.model import check_model_briefly
 from eunoe.deploy.settings import Settings
+from eunoe.deploy.settings.embedders import asks_endpoint
 
 BRIEF_LIMIT_S = 30.0
 
@@ -18,6 +19,6 @@ def brief_checks(settings: Settings, environment: Environment) -> list[Check]:
     found = []
     if uses_endpoint(settings, environment) or meant:
         found.append(Check("model", partial(check_model_briefly, settings, environment), limit_s))
-    if settings.embedding.startswith("endpoint:"):
+    if asks_endpoint(settings.embedding):
         found.append(Check("embedder", partial(check_embedder, settings, environment), limit_s))
     return found

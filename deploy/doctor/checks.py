@@ -7,7 +7,7 @@ from eunoe.deploy.clients.models import Environment
 from eunoe.deploy.doctor.broker import check_broker
 from eunoe.deploy.doctor.cold import check_cold
 from eunoe.deploy.doctor.data_keys import check_keys
-from eunoe.deploy.doctor.embedder import check_embedder
+from eunoe.deploy.doctor.embedder import check_compressor, check_embedder
 from eunoe.deploy.doctor.erasures import check_erasures
 from eunoe.deploy.doctor.findings import Check, Findings
 from eunoe.deploy.doctor.model import check_model
@@ -16,7 +16,7 @@ from eunoe.deploy.doctor.redis import check_redis
 from eunoe.deploy.settings import Settings, reveal
 
 SERVER_LIMIT_S = 15.0
-PARTS = ("broker", "redis", "qdrant", "keys", "erasures", "cold", "model", "embedder")
+PARTS = ("broker", "redis", "qdrant", "keys", "erasures", "cold", "model", "embedder", "compressor")
 
 
 def all_checks(settings: Settings, environment: Environment, *, thorough: bool, model_limit_s: float) -> list[Check]:
@@ -30,6 +30,7 @@ def all_checks(settings: Settings, environment: Environment, *, thorough: bool, 
         Check("cold", partial(check_cold, settings), SERVER_LIMIT_S),
         Check("model", partial(check_model, settings, environment, thorough=thorough), model_limit_s),
         Check("embedder", partial(check_embedder, settings, environment), SERVER_LIMIT_S * 2),
+        Check("compressor", partial(check_compressor, settings), SERVER_LIMIT_S),
     ]
 
 

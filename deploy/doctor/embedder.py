@@ -1,25 +1,48 @@
-"""The check of the embedder."""
+"""The checks of the embedder and of the compressor."""
+
+from typing import assert_never
 
 import numpy as np
 
-from eunoe.deploy.clients.models import Environment, endpoint
+from eunoe.deploy.clients.models import Environment, endpoint, llmlingua_settings
 from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.doctor.endpoint.probe import Prober
 from eunoe.deploy.doctor.findings import Findings
 from eunoe.deploy.settings import Settings
+from eunoe.deploy.settings.embedders import EmbedderKind, EmbedderName, embedder_name
 from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.workers.models.compression import check_llmlingua
+from eunoe.workers.models.embedding import check_fastembed
 from eunoe.workers.stores.embedder_probe import PROBE_TEXT, RedisEmbedderProbe, changed_model
 
 
 async def check_embedder(settings: Settings, environment: Environment, findings: Findings) -> None:
     """Add the embedder; of an endpoint the length of its vectors. Raises `Refused`, `Unavailable`."""
-    kind, _, rest = settings.embedding.partition(":")
-    if kind != "endpoint":
-        _local(kind, rest, findings)
-        return
-    model, _, dimensions = rest.rpartition(":")
-    if not model or not dimensions.isdecimal():
-        model, dimensions = rest.rstrip(":"), "0"
+    named = embedder_name(settings.embedding)
+    match named.kind:
+        case EmbedderKind.WORDLLAMA:
+            findings.ok("wordllama, in this process; it knows English best")
+        case EmbedderKind.FASTEMBED:
+            check_fastembed()
+            findings.ok(f"fastembed {named.model}".strip() + ", in this process")
+        case EmbedderKind.ENDPOINT:
+            await _check_endpoint(settings, environment, named, findings)
+        case _:
+            assert_never(named.kind)
+
+
+async def check_compressor(settings: Settings, findings: Findings) -> None:
+    """Add the compressor; raises `Refused` where its package is not installed."""
+    options = llmlingua_settings(settings)
+    if options is not None:
+        check_llmlingua(options)
+    findings.ok("the offline rules" if options is None else f"llmlingua {options.model}, in this process")
+
+
+async def _check_endpoint(
+    settings: Settings, environment: Environment, named: EmbedderName, findings: Findings
+) -> None:
+    model, dimensions = named.model, named.dimensions
     prober = Prober(endpoint(settings, environment, model))
     try:
         findings.step("one text")
@@ -35,7 +58,7 @@ async def check_embedder(settings: Settings, environment: Environment, findings:
     length = _length(answer.body)
     if length is None:
         findings.fault(f"{prober.endpoint.server} answers /embeddings with no vector: it is no embedding model")
-    elif length != int(dimensions):
+    elif length != dimensions:
         findings.fault(
             f"{prober.endpoint.server} makes vectors of {length} numbers, not {dimensions}",
             {"EUNOE_EMBEDDING": f"endpoint:{model}:{length}"},
@@ -53,17 +76,6 @@ async def _check_model(settings: Settings, name: str, now: list[float], findings
         first = await RedisEmbedderProbe(redis, store_keys(settings)).first(name)
     if first is not None and (reason := changed_model(first, np.asarray(now, np.float32))) is not None:
         findings.fault(reason)
-
-
-def _local(kind: str, rest: str, findings: Findings) -> None:
-    if kind == "wordllama" and not rest:
-        findings.ok("wordllama, in this process; it knows English best")
-    elif kind == "fastembed":
-        findings.ok(f"fastembed {rest}".strip() + ", in this process")
-    else:
-        findings.fault(
-            f"EUNOE_EMBEDDING names no embedder: {kind!r}; use wordllama, fastembed:MODEL or endpoint:MODEL:DIMENSIONS"
-        )
 
 
 def _length(body: object) -> int | None:

@@ -31,7 +31,7 @@ class CheckResult:
     """One finding: a fact about one part."""
 
     part: str
-    """The part that was checked: ``broker``, ``redis``, ``qdrant``, ``model``, ``embedder``."""
+    """The part that was checked, one of `eunoe.deploy.doctor.checks.PARTS`."""
     level: Level
     text: str
     settings: Mapping[str, str] = field(default_factory=dict)

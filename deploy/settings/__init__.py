@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
+from eunoe.deploy.settings.embedders import FORMS, EmbedderKind
 from eunoe.deploy.settings.names import misspelt
 from eunoe.deploy.settings.sections import (
     BrokerSettings,
@@ -104,9 +105,7 @@ class Settings(StageSettings, BaseSettings):
     # models
     language: Annotated[Language, Tier.TUNE] = Field(default=Language.AUTO, description="auto, offline or openai")
     model: Annotated[str, Tier.SET] = Field(default="gpt-4o-mini", description="The chat model at OPENAI_BASE_URL")
-    embedding: Annotated[str, Tier.SET] = Field(
-        default="wordllama", description="wordllama, fastembed:MODEL, or endpoint:MODEL:DIMENSIONS"
-    )
+    embedding: Annotated[str, Tier.SET] = Field(default=EmbedderKind.WORDLLAMA.value, description=FORMS)
     compression: Annotated[str, Tier.TUNE] = Field(
         default="offline",
         pattern=r"^(offline|llmlingua|llmlingua:.+)$",

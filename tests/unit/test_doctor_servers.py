@@ -1,6 +1,7 @@
 """The doctor's checks of servers, without servers."""
 
 import asyncio
+import importlib.util
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 
 from eunoe.deploy.doctor.brief import brief_checks
 from eunoe.deploy.doctor.broker import check_in_sync, check_limits, check_replicas
-from eunoe.deploy.doctor.checks import all_checks
+from eunoe.deploy.doctor.checks import PARTS, all_checks
 from eunoe.deploy.doctor.erasures import check_erasures
 from eunoe.deploy.doctor.findings import Check, Findings, Level, exit_of, run_checks
 from eunoe.deploy.doctor.qdrant import check_writes as check_points
@@ -260,3 +261,33 @@ def test_the_brief_form_checks_only_what_is_meant():
     assert parts(Settings(), OPENAI_API_KEY="x") == ["model"]
     assert parts(Settings(model="m")) == ["model"]
     assert parts(Settings(embedding="endpoint:e:8"), OPENAI_BASE_URL="http://h/v1") == ["model", "embedder"]
+
+
+# ---- the models that run in the workers
+
+
+@pytest.mark.parametrize(
+    ("settings", "part", "told"),
+    [
+        (Settings(embedding="fastembed"), "embedder", "pip install 'eunoe[fastembed]'"),
+        (Settings(embedding="fastembed:m"), "embedder", "pip install 'eunoe[fastembed]'"),
+        (Settings(embedding="wordlama"), "embedder", "use wordllama, fastembed:MODEL or endpoint:MODEL:DIMENSIONS"),
+        (Settings(compression="llmlingua"), "compressor", "pip install 'eunoe[llmlingua]'"),
+        (Settings(compression="llmlingua:m"), "compressor", "m contains none of"),
+    ],
+)
+async def test_a_model_that_a_worker_could_not_load_is_told(
+    settings: Settings, part: str, told: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    checks = [one for one in all_checks(settings, {}, thorough=False, model_limit_s=5) if one.part == part]
+    (found,) = await run_checks(checks, lambda *_: None)
+    assert found.level is Level.FAULT
+    assert told in found.text
+
+
+async def test_models_that_need_no_package_of_their_own_are_there():
+    checks = all_checks(Settings(), {}, thorough=False, model_limit_s=5)
+    assert tuple(one.part for one in checks) == PARTS
+    found = await run_checks(checks[-2:], lambda *_: None)
+    assert [(one.part, one.level) for one in found] == [("embedder", Level.OK), ("compressor", Level.OK)]

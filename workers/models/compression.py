@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import importlib.util
 import math
 import re
 from bisect import bisect_right
@@ -257,18 +258,26 @@ class LLMLinguaCompressor:
         return head + (kept or body)
 
 
-def _load_llmlingua(settings: LLMLinguaSettings) -> Any:  # noqa: ANN401 - the package is an extra
+_NO_LLMLINGUA = "the compressor llmlingua is not installed: pip install 'eunoe[llmlingua]', or choose offline"
+
+
+def check_llmlingua(settings: LLMLinguaSettings) -> None:
+    """Raise `Refused` where the package llmlingua is not installed, or cannot tell the family of the model."""
     if not any(family in settings.model for family in _LINGUA_FAMILIES):
         raise Refused(
             f"llmlingua reads the model family from the model's name: {settings.model} contains none of"
             f" {', '.join(_LINGUA_FAMILIES)}"
         )
+    if importlib.util.find_spec("llmlingua") is None:
+        raise Refused(_NO_LLMLINGUA)
+
+
+def _load_llmlingua(settings: LLMLinguaSettings) -> Any:  # noqa: ANN401 - the package is an extra
+    check_llmlingua(settings)
     try:
         llmlingua = importlib.import_module("llmlingua")
     except ImportError:
-        raise Refused(
-            "the compressor llmlingua is not installed: pip install 'eunoe[llmlingua]', or choose offline"
-        ) from None
+        raise Refused(_NO_LLMLINGUA) from None
     try:
         return llmlingua.PromptCompressor(model_name=settings.model, use_llmlingua2=True, device_map=settings.device)
     except Exception as error:

@@ -197,13 +197,20 @@ class FastembedEmbedder:
         return list(unit_rows(np.stack(rows)))
 
 
+_NO_FASTEMBED = "the embedder fastembed is not installed: pip install 'eunoe[fastembed]', or choose wordllama"
+
+
+def check_fastembed() -> None:
+    """Raise `Refused` where the package fastembed is not installed."""
+    if importlib.util.find_spec("fastembed") is None:
+        raise Refused(_NO_FASTEMBED)
+
+
 def _load_fastembed(settings: FastembedSettings) -> Any:  # noqa: ANN401 - the package is an extra
     try:
         fastembed = importlib.import_module("fastembed")
     except ImportError:
-        raise Refused(
-            "the embedder fastembed is not installed: pip install 'eunoe[fastembed]', or choose wordllama"
-        ) from None
+        raise Refused(_NO_FASTEMBED) from None
     options = {} if settings.path is None else {"specific_model_path": settings.path}
     try:
         return fastembed.TextEmbedding(model_name=settings.model, threads=settings.threads, **options)

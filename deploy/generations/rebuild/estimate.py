@@ -28,6 +28,7 @@ from eunoe.deploy.generations.rebuild.reading import read_log
 from eunoe.deploy.generations.rebuild.spool import Spool, Spooled
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
+from eunoe.deploy.settings.embedders import asks_endpoint
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.model_ports import Embedder
 from eunoe.streams.sealed_log import restored
@@ -199,7 +200,7 @@ async def open_counted(settings: Settings, plan: RebuildPlan, path: Path) -> Asy
             language = _counting_model(settings, plan, answers, ModelCallCounts(again))
         counting = None
         embedder: Embedder
-        if settings.embedding.startswith("endpoint:"):
+        if asks_endpoint(settings.embedding):
             local = WordLlamaEmbedder()
             closing.push_async_callback(local.aclose)
             embedder = counting = CountingEmbedder(local)
