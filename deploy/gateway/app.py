@@ -37,7 +37,8 @@ log = logging.getLogger(__name__)
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 OPENAPI_PATH: Final = "/v1/openapi.json"
 _ALLOWED_HEADERS: Final = (
-    "Authorization, Content-Type, Last-Event-ID, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Prefer, X-Request-Id"
+    "Authorization, Content-Type, Last-Event-ID, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Prefer, traceparent,"
+    " X-Request-Id"
 )
 
 

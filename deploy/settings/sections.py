@@ -1,10 +1,11 @@
 """The sections of the settings: model, broker, gateway, data keys, cold store, tools of agents."""
 
+import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 
 from eunoe.deploy.local.tansu.adapter import TansuAdapter
 from eunoe.schemas.base import Tier, Value
@@ -67,6 +68,22 @@ KEYS_FILE = Path(".eunoe/keys.json")
 """Default file of API keys, in the data directory of `eunoe up`."""
 
 
+_ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@*\s]+")
+_USUAL_PORTS: Final = (("https:", ":443"), ("http:", ":80"))
+
+
+def browser_origins(text: str) -> str:
+    """The text, origins with commas between them; raises ``ValueError`` for one that no browser sends."""
+    for one in filter(None, map(str.strip, text.split(","))):
+        usual = any(one.startswith(scheme) and one.endswith(port) for scheme, port in _USUAL_PORTS)
+        if one != "null" and (not _ORIGIN.fullmatch(one) or one != one.lower() or usual):
+            raise ValueError(
+                f"no browser sends the origin {one!r:.100}: write it like https://chat.example or http://localhost:5173,"
+                " in small letters, without a path, a slash at its end or the usual port; '*' is none"
+            )
+    return text
+
+
 class GatewaySettings(Value):
     """Address, credentials and limits of the gateway; times in seconds."""
 
@@ -88,7 +105,7 @@ class GatewaySettings(Value):
     """Algorithms of signatures that are accepted, with commas."""
     jwt_tenant_claim: Annotated[str, Tier.SET] = "tenant"
     """Claim of a token that names the tenant."""
-    cors_origins: Annotated[str, Tier.SET] = ""
+    cors_origins: Annotated[str, Tier.SET, AfterValidator(browser_origins)] = ""
     """Origins of web pages that may call the gateway, exactly as browsers send them, with commas."""
     rate: Annotated[float, Tier.TUNE] = Field(default=200.0, gt=0)
     """Requests a second that a key may make on average; twenty lines of a batch count as one."""

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
+from pydantic import ValidationError
 
 from eunoe.deploy.gateway.keys import KeyScope
 from eunoe.deploy.gateway.routing import ROUTES
@@ -307,6 +308,25 @@ async def test_a_web_page_is_let_in_from_its_exact_origin_only(tmp_path):
             assert (answer.headers.get("access-control-allow-origin") == origin) is allowed
             asked = await client.options("/v1/conversations", headers={"Origin": origin})
             assert (asked.status_code == 204) is allowed
+            assert ("traceparent" in asked.headers.get("access-control-allow-headers", "")) is allowed
+
+
+@pytest.mark.parametrize(
+    "origins",
+    ["", "https://chat.example", " http://localhost:5173 , null,https://b.example:8443,", "tauri://localhost"],
+)
+def test_origins_that_browsers_send_are_taken(origins):
+    assert GatewaySettings(cors_origins=origins).cors_origins == origins
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["*", "https://*.example", "https://chat.example/", "https://chat.example/app", "chat.example", "HTTPS://chat.example",
+     "https://Chat.example", "https://chat.example:443", "http://chat.example:80", "https://a.example https://b.example"],
+)  # fmt: skip
+def test_an_origin_that_no_browser_sends_is_refused_at_the_start(origin):
+    with pytest.raises(ValidationError, match="no browser sends the origin"):
+        GatewaySettings(cors_origins=f"https://a.example,{origin}")
 
 
 async def test_a_fault_of_the_gateway_itself_is_500_without_its_text(gateway, caplog):
