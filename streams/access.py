@@ -1,4 +1,4 @@
-"""Finds out why no Kafka broker lets a client in: aiokafka logs the reasons and raises none of them."""
+"""Finds out why no Kafka broker lets a client in, or what right a user lacks, and says what to set or grant."""
 
 import logging
 import ssl
@@ -9,9 +9,12 @@ from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import (
     AuthenticationFailedError,
     AuthenticationMethodNotSupported,
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
     IllegalSaslStateError,
     KafkaError,
     SaslAuthenticationFailed,
+    TopicAuthorizationFailedError,
     UnsupportedSaslMechanismError,
 )
 
@@ -37,6 +40,40 @@ class _Repeated(logging.Filter):
 
 
 logging.getLogger("aiokafka").addFilter(_Repeated())
+
+
+def why_denied(kafka: KafkaSettings, fault: BaseException, right: str = "Read") -> Misconfigured | None:
+    """The exception for a right that Kafka's ACLs deny, with what to grant; `None` where ``fault`` is another one.
+
+    ``right`` is the operation on a topic that was denied. The fault of a topic or a group has its name.
+    """
+    if isinstance(fault, TopicAuthorizationFailedError):
+        wanted = f"{right} on topic {_named(fault)}"
+    elif isinstance(fault, GroupAuthorizationFailedError):
+        wanted = f"Read on group {_named(fault)}"
+    elif isinstance(fault, ClusterAuthorizationFailedError):
+        wanted = "Write on the topics, or IdempotentWrite on the cluster"
+    else:
+        return None
+    denied = f"{kafka.server} denies {_user(kafka)} access ({type(fault).__name__})"
+    return Misconfigured(f"{denied}: grant {wanted}", kafka.server)
+
+
+def _named(fault: KafkaError) -> str:
+    """The names that an exception of aiokafka has: one as a text, or several."""
+    names = fault.args[0] if fault.args else "?"
+    return names if isinstance(names, str) else ", ".join(sorted(names))
+
+
+def how_to_see_topics(kafka: KafkaSettings) -> str:
+    """What to do where the broker does not name a topic; it hides those that a user may not see."""
+    if kafka.security_protocol is Security.PLAINTEXT:
+        return "run `eunoe topics create`"
+    return f"run `eunoe topics create`, or grant {_user(kafka)} Describe: Kafka hides topics from those without it"
+
+
+def _user(kafka: KafkaSettings) -> str:
+    return f"user {kafka.sasl_username}" if kafka.sasl_username else "this client"
 
 
 async def why_unavailable(kafka: KafkaSettings, fault: Exception) -> Unavailable:

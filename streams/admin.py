@@ -9,10 +9,16 @@ from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaConnectionError, KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
 
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.streams.access import why_unavailable
+from eunoe.streams.access import how_to_see_topics, why_denied, why_unavailable
 from eunoe.streams.settings import KafkaSettings, client_options
 from eunoe.streams.topics import READ_BY_STAGES, TOPICS, Topic, TopicNames, TopicSpec
 
@@ -176,7 +182,8 @@ async def set_retention(kafka: KafkaSettings, name: str, milliseconds: int) -> N
     for answer in altered:
         for code, message, *_ in answer.resources:
             if code:
-                raise Refused(f"retention of {name} not set: {for_code(code).__name__} {message or ''}")
+                advice = _grant(code, "AlterConfigs") or message or ""
+                raise Refused(f"retention of {name} not set: {for_code(code).__name__} {advice}")
 
 
 def _is_own(source: bool | int) -> bool:
@@ -200,8 +207,13 @@ async def delete_topics(kafka: KafkaSettings, names: TopicNames, *, log_too: boo
     faults = {} if response is None else {name: for_code(code) for name, code in _codes(response) if code}
     if faults:
         denied = ", ".join(f"{name}: {fault.__name__}" for name, fault in faults.items())
-        raise Refused(f"topics not deleted: {denied}")
+        advice = max(_grant(fault.errno, "Delete") for fault in faults.values())
+        raise Refused(f"topics not deleted: {denied} {advice}")
     return found
+
+
+def _grant(code: int, right: str) -> str:
+    return f"(grant {right})" if for_code(code) is TopicAuthorizationFailedError else ""
 
 
 def _codes(response: Any) -> list[tuple[str, int]]:  # noqa: ANN401
@@ -240,7 +252,7 @@ async def _create(admin: Any, spec: TopicSpec, name: str, partitions: int, repli
     error = for_code(code)
     if code and error is not TopicAlreadyExistsError:
         asked = f"{name} ({partitions} partitions, {replication} replicas)"
-        raise Refused(f"topic not created: {asked}: {error.__name__} {message or ''}")
+        raise Refused(f"topic not created: {asked}: {error.__name__} {_grant(code, 'Create') or message or ''}")
 
 
 async def _try_create(admin: Any, topic: Any) -> tuple[int, str | None]:  # noqa: ANN401
@@ -259,7 +271,7 @@ async def check_partitions(kafka: KafkaSettings, names: TopicNames) -> int:
     statuses = await settled_topics(kafka, names, names.topics)
     missing = [status.name for status in statuses if not status.partitions]
     if missing:
-        raise Refused(f"topics missing: {', '.join(missing)}; run `eunoe topics create`")
+        raise Refused(f"topics missing: {', '.join(missing)}; {how_to_see_topics(kafka)}")
     read = [status for status in statuses if status.topic in READ_BY_STAGES]
     counts = {status.partitions for status in read}
     if len(counts) > 1:
@@ -289,6 +301,8 @@ async def open_admin(kafka: KafkaSettings) -> AsyncIterator[Any]:
             raise await why_unavailable(kafka, error) from error
         yield admin
     except (KafkaError, OSError, TimeoutError) as error:
-        raise Unavailable(f"no answer from {kafka.server}: {error!r}", kafka.server) from error
+        raise why_denied(kafka, error) or Unavailable(
+            f"no answer from {kafka.server}: {error!r}", kafka.server
+        ) from error
     finally:
         await admin.close()

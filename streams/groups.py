@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from aiokafka.errors import for_code
+from aiokafka.errors import GroupAuthorizationFailedError, for_code
 from aiokafka.protocol.admin import DeleteGroupsRequest
 
 from eunoe.schemas.errors import Refused, Unavailable
@@ -33,8 +33,12 @@ def _check_told(kafka: KafkaSettings, group: str, code: int) -> None:
     if code in _GONE:
         return
     error = for_code(code)
-    text = f"consumer group {group}: {error.__name__}"
+    text = f"consumer group {group}: {error.__name__}{_grant(code, 'Read')}"
     raise Unavailable(f"{kafka.server}: {text}", kafka.server) if error.retriable else Refused(text)
+
+
+def _grant(code: int, right: str) -> str:
+    return f" (grant {right})" if code == GroupAuthorizationFailedError.errno else ""
 
 
 async def delete_groups(kafka: KafkaSettings, groups: Sequence[str]) -> None:
@@ -49,7 +53,7 @@ async def delete_groups(kafka: KafkaSettings, groups: Sequence[str]) -> None:
             denied |= _errors(await admin._send_request(DeleteGroupsRequest([group]), node))  # noqa: SLF001
     if denied:
         named = ", ".join(f"{group}: {for_code(code).__name__}" for group, code in denied.items())
-        raise Refused(f"consumer groups not deleted: {named}")
+        raise Refused(f"consumer groups not deleted: {named}{max(_grant(code, 'Delete') for code in denied.values())}")
 
 
 def _errors(response: Any) -> dict[str, int]:  # noqa: ANN401

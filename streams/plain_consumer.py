@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from eunoe.schemas.errors import Unavailable
-from eunoe.streams.access import why_unavailable
+from eunoe.streams.access import why_denied, why_unavailable
 from eunoe.streams.batches import install_reader
 from eunoe.streams.broker_adapter import ConsumerLoad, Notify
 from eunoe.streams.record import Record
@@ -128,4 +128,6 @@ def broker_faults(kafka: KafkaSettings) -> Iterator[None]:
         yield
     except (KafkaError, OSError, TimeoutError) as fault:
         text = str(fault) or type(fault).__name__
-        raise Unavailable(f"no answer from {kafka.server}: {text:.300}", kafka.server) from fault
+        raise why_denied(kafka, fault) or Unavailable(
+            f"no answer from {kafka.server}: {text:.300}", kafka.server
+        ) from fault

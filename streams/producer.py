@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError, KafkaError, ProducerClosed, UnknownError
 
 from eunoe.schemas.errors import EunoeError, Unavailable
-from eunoe.streams.access import why_unavailable
+from eunoe.streams.access import why_denied, why_unavailable
 from eunoe.streams.cancelling import cancelled
 from eunoe.streams.settings import KafkaSettings, client_options
 
@@ -102,6 +102,8 @@ async def open_producer(kafka: KafkaSettings) -> KafkaProducer:
 async def _why_not_started(kafka: KafkaSettings, error: Exception) -> Unavailable:
     if isinstance(error, KafkaConnectionError):
         return await why_unavailable(kafka, error)
+    if (denied := why_denied(kafka, error, "Write")) is not None:
+        return denied
     hint = _IDEMPOTENCE_HINT if kafka.idempotent and isinstance(error, UnknownError) else ""
     return Unavailable(f"producer not started: {kafka.server}: {error!r}{hint}", kafka.server)
 

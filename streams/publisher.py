@@ -6,17 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 from aiokafka.errors import (
-    AuthenticationFailedError,
-    ClusterAuthorizationFailedError,
     KafkaError,
     MessageSizeTooLargeError,
     RecordListTooLargeError,
-    TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
 
 from eunoe.schemas.errors import EunoeError, Refused, Unavailable
 from eunoe.schemas.keys import KeyStore
+from eunoe.streams.access import how_to_see_topics, why_denied
 from eunoe.streams.admin import settled_topics
 from eunoe.streams.producer import KafkaProducer, ReplacedProducer
 from eunoe.streams.record import Message, RecordPlace
@@ -25,11 +23,6 @@ from eunoe.streams.settings import KafkaSettings, partition_of
 from eunoe.streams.topics import TOPICS, Topic, TopicNames
 from eunoe.streams.tracing import TRACE_HEADER, SpanKind, span
 
-_REFUSALS = (
-    TopicAuthorizationFailedError,
-    ClusterAuthorizationFailedError,
-    AuthenticationFailedError,
-)
 _BATCH_OVERHEAD = 61
 _RECORD_OVERHEAD = 21
 _HEADER_OVERHEAD = 10
@@ -97,7 +90,8 @@ class KafkaPublisher:
         One that was to be sealed with a key that is destroyed is not sent: it was erased meanwhile.
 
         Raises `Unavailable` when no answer comes within the request timeout (some messages may have arrived, or still
-        arrive), `Refused` for a missing or forbidden topic, `MessageTooLarge` before anything is sent.
+        arrive), `Misconfigured` for a forbidden topic, `Refused` for a missing one, `MessageTooLarge` before anything
+        is sent.
         """
         if self._data_keys is not None:
             found = [await sealed(message, self._data_keys) for message in messages]
@@ -129,17 +123,14 @@ class KafkaPublisher:
                 f"{self._kafka.server} refuses a message as too large ({type(error).__name__}) in {told}:"
                 f" raise the topic's max.message.bytes, to {max(TOPICS[Topic(topic)].max_bytes for topic in sizes)}"
             ) from None
-        except _REFUSALS as error:
-            topics = sorted({self._names.name(message.topic) for message in messages})
-            raise Refused(f"access denied to {', '.join(topics)}: {error!r}; grant write access") from error
         except UnknownTopicOrPartitionError as error:
             # a broker that has just restarted answers so for existing topics, too
             missing = await self._missing(messages)
             if missing:
-                raise Refused(f"topics missing: {', '.join(missing)}; run `eunoe topics create`") from error
+                raise Refused(f"topics missing: {', '.join(missing)}; {how_to_see_topics(self._kafka)}") from error
             raise Unavailable(f"topics not visible yet at {self._kafka.server}", self._kafka.server) from error
         except (KafkaError, OSError, TimeoutError) as error:
-            raise Unavailable(
+            raise why_denied(self._kafka, error, "Write") or Unavailable(
                 f"no answer to a publish from {self._kafka.server}: {error!r}", self._kafka.server
             ) from error
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.streams.access import how_to_see_topics
 from eunoe.streams.admin import settled_topics
 from eunoe.streams.plain_consumer import as_record, broker_faults, end_offsets, open_consumer
 from eunoe.streams.record import Record
@@ -116,7 +117,7 @@ async def partitions_of(kafka: KafkaSettings, names: TopicNames, topics: Sequenc
     found = {status.topic: status for status in await settled_topics(kafka, names, topics)}
     missing = [names.name(topic) for topic in topics if topic not in found or not found[topic].partitions]
     if missing:
-        raise Refused(f"topics missing: {', '.join(missing)} at {kafka.server}; run `eunoe topics create`")
+        raise Refused(f"topics missing: {', '.join(missing)} at {kafka.server}; {how_to_see_topics(kafka)}")
     return [found[topic].partitions for topic in topics]
 
 

@@ -10,6 +10,7 @@ from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.local.tansu.identity import refuse_ordinary_broker
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
+from eunoe.streams.access import how_to_see_topics
 from eunoe.streams.admin import TopicDetail, check_partitions, describe_topics
 from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import TOPICS, Topic, TopicSpec
@@ -32,7 +33,7 @@ async def check_broker(settings: Settings, findings: Findings) -> None:
     _codecs(findings)
     specs = {names.name(topic): TOPICS[topic] for topic in names.topics}
     if not any(name in details for name in specs):
-        findings.fault(f"no topic of prefix {settings.prefix!r} exists: run `eunoe topics create`")
+        findings.fault(f"no topic of prefix {settings.prefix!r} exists: {how_to_see_topics(kafka)}")
         return
     try:
         partitions = await check_partitions(kafka, names)

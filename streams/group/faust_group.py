@@ -96,7 +96,7 @@ class GroupConsumer(driver.Consumer):
 
     def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
         owner = self._owner
-        return ConsumerThread(self, owner.kafka, owner.load, loop=self.loop, beacon=self.beacon)
+        return ConsumerThread(self, owner.kafka, owner.load, owner.crashed, loop=self.loop, beacon=self.beacon)
 
     def notify(self) -> None:
         """Report new records of the topics. May be called from any thread."""

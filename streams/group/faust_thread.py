@@ -1,9 +1,11 @@
 """Faust's consumer thread (fetches, commits, heartbeats) with our connection settings, and an orderly end."""
 
+import asyncio
 import contextlib
 import logging
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -19,6 +21,7 @@ from eunoe.streams.broker_adapter import ConsumerLoad, Notify
 from eunoe.streams.settings import KafkaSettings, client_options
 
 _NEVER_MS = 2**31 - 1
+_LOOK_S = 1.0
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
@@ -26,10 +29,19 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     logger = logging.getLogger("faust.consumer.thread")
 
-    def __init__(self, consumer: driver.Consumer, kafka: KafkaSettings, load: ConsumerLoad, **options: object) -> None:
+    def __init__(
+        self,
+        consumer: driver.Consumer,
+        kafka: KafkaSettings,
+        load: ConsumerLoad,
+        report: Callable[[BaseException], None],
+        **options: object,
+    ) -> None:
         super().__init__(consumer, **options)
         self._kafka = kafka
         self._load = load
+        self._report = report
+        self._watching: asyncio.Task[None] | None = None
         self._notify: Notify | None = None
 
     def notify(self) -> None:
@@ -61,7 +73,20 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     async def on_start(self) -> None:
         """Connect, and adapt the consumer to the broker."""
         await super().on_start()
+        self._watching = asyncio.create_task(self.watch_membership())
         self._notify = self._kafka.adapter.attach(self._ensure_consumer(), self._load)
+
+    async def watch_membership(self) -> None:
+        """Report why the group cannot be joined: aiokafka tells it at a poll, and Faust polls once it has joined."""
+        before: BaseException | None = None
+        while not self.should_stop:
+            await asyncio.sleep(_LOOK_S)
+            coordinator: Any = self._consumer._coordinator if self._consumer is not None else None  # noqa: SLF001
+            fault: BaseException | None = getattr(coordinator, "_pending_exception", None)
+            if fault is not None and fault is before:
+                self._report(fault)
+                return
+            before = fault
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         held = self.assignment()
@@ -93,6 +118,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         """Leave the group and disconnect."""
         if self._consumer is not None:
             self._kafka.adapter.before_leave(self._consumer)
+        if self._watching is not None:
+            self._watching.cancel()
         await super().on_thread_stop()
 
     def close(self) -> None:

@@ -15,7 +15,9 @@ from aiokafka import ConsumerRecord
 from aiokafka.errors import KafkaError
 
 from eunoe.schemas.errors import EunoeError, Unavailable
+from eunoe.streams.access import why_denied
 from eunoe.streams.broker_adapter import ConsumerLoad
+from eunoe.streams.cancelling import cancelled
 from eunoe.streams.group.dispatcher import Dispatcher
 from eunoe.streams.group.faust_group import TP, GroupApp, GroupConsumer, open_group
 from eunoe.streams.group.handlers import BatchHandler
@@ -84,7 +86,8 @@ class StageConsumer:
     async def start(self) -> None:
         """Join the group; returns when the consumer is a member.
 
-        Raises `Unavailable` when no broker answers, and whatever error of our own ``start_position`` raises.
+        Raises `Unavailable` when no broker answers, `Misconfigured` where it denies a right, and whatever error of our
+        own ``start_position`` raises.
         """
         quiet_libraries()
         self._loop = asyncio.get_running_loop()
@@ -92,7 +95,7 @@ class StageConsumer:
         seconds = (self.kafka.rebalance_timeout_ms + self.kafka.session_timeout_ms) / 1000
         try:
             async with asyncio.timeout(seconds + self.kafka.request_timeout_ms / 1000):
-                await self._app.start()
+                await self._join(self._app)
         except (KafkaError, OSError, TimeoutError) as error:
             await self.stop(5.0)
             raise Unavailable(
@@ -102,8 +105,20 @@ class StageConsumer:
             await self.stop(5.0)
             if isinstance(self._reason, EunoeError):
                 raise self._reason
-            raise Unavailable(f"consumer crashed at its start: stage {self.stage}: {self._reason!r}") from self._reason
+            raise why_denied(self.kafka, self._reason) or Unavailable(
+                f"consumer crashed at its start: stage {self.stage}: {self._reason!r}", self.kafka.server
+            ) from self._reason
         self._spawn(self._watch())
+
+    async def _join(self, app: GroupApp) -> None:
+        """Start the app; returns when it is a member, or has crashed on the way."""
+        starting, crash = asyncio.ensure_future(app.start()), asyncio.ensure_future(self._crash.wait())
+        try:
+            await asyncio.wait({starting, crash}, return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                await starting
+        finally:
+            await cancelled(starting, crash)
 
     async def stop(self, deadline_s: float = 30.0) -> None:
         """Finish the records in work, commit them and leave the group, or log an error after ``deadline_s`` seconds."""
@@ -134,9 +149,9 @@ class StageConsumer:
         await self._crash.wait()
         assert self._reason is not None
         if isinstance(self._reason, KafkaError):
-            fault = Unavailable(
-                f"consumer crashed: stage {self.stage}, {self.kafka.server}: {self._reason!r}", self.kafka.server
-            )
+            # no `Misconfigured`: the next start says whether the right is still denied, and this one had it
+            why = why_denied(self.kafka, self._reason) or f"{self.kafka.server}: {self._reason!r}"
+            fault = Unavailable(f"consumer crashed: stage {self.stage}, {why}", self.kafka.server)
             fault.__cause__ = self._reason
             return fault
         return self._reason

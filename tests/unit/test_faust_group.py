@@ -1,12 +1,19 @@
 """A member of a consumer group, without a broker."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka.errors import GroupAuthorizationFailedError, KafkaError, TopicAuthorizationFailedError
 
+from eunoe.schemas.errors import Misconfigured, Unavailable
+from eunoe.streams.group import stage_consumer
 from eunoe.streams.group.faust_group import GroupApp, open_group
+from eunoe.streams.group.faust_thread import ConsumerThread
+from eunoe.streams.group.stage_consumer import StageConsumer
 from eunoe.streams.settings import KafkaSettings
+from eunoe.streams.topics import TopicNames
 
 
 async def test_a_member_joins_without_a_wait_for_tables_that_nobody_declares(monkeypatch: pytest.MonkeyPatch):
@@ -26,3 +33,66 @@ async def test_a_member_joins_without_a_wait_for_tables_that_nobody_declares(mon
         assert naps == []
     finally:
         await tables.recovery.stop()
+
+
+def consumer_of(stage: str) -> StageConsumer:
+    async def handle(*_: object) -> None:
+        raise AssertionError
+
+    return StageConsumer(stage, ["segments"], KafkaSettings(sasl_username="worker"), TopicNames(), handle)
+
+
+class NeverJoined:
+    """An app that joins nothing, and reports a crash on the way."""
+
+    started = crashed = rebalancing = False
+
+    def __init__(self, owner: StageConsumer, fault: KafkaError) -> None:
+        self._owner, self._fault = owner, fault
+
+    async def start(self) -> None:
+        self._owner.crashed(self._fault)
+        await asyncio.Event().wait()
+
+    async def stop(self) -> None:
+        pass
+
+
+@pytest.mark.timeout(20)
+async def test_a_group_that_may_not_be_joined_is_named_at_once_with_the_right_to_grant(monkeypatch: pytest.MonkeyPatch):
+    fault = GroupAuthorizationFailedError("eunoe.v1.compress")
+    monkeypatch.setattr(stage_consumer, "open_group", lambda _group, _topics, owner: NeverJoined(owner, fault))
+    with pytest.raises(Misconfigured, match=r"user worker .*grant Read on group eunoe\.v1\.compress"):
+        await consumer_of("compress").start()
+
+
+async def test_a_right_that_a_running_consumer_loses_is_named_and_another_start_is_worth_while():
+    consumer = consumer_of("compress")
+    consumer._loop = asyncio.get_running_loop()
+    consumer.crashed(TopicAuthorizationFailedError("eunoe.v1.segments"))
+    fault = await consumer.failure()
+    assert isinstance(fault, Unavailable)
+    assert not isinstance(fault, Misconfigured)
+    assert "grant Read on topic eunoe.v1.segments" in str(fault)
+
+
+@pytest.mark.parametrize(
+    ("seen", "told"), [(["a", "a"], ["a"]), (["a", None, "b", None], []), ([None, "a", "a"], ["a"])]
+)
+async def test_what_nobody_polls_is_reported_at_the_second_look(
+    monkeypatch: pytest.MonkeyPatch, seen: list[str | None], told: list[str]
+):
+    coordinator: Any = SimpleNamespace(_pending_exception=None)
+    reported: list[str] = []
+    left = [*seen]
+    thread: Any = SimpleNamespace(
+        should_stop=False, _consumer=SimpleNamespace(_coordinator=coordinator), _report=reported.append
+    )
+
+    async def nap(_: float) -> None:
+        coordinator._pending_exception = left.pop(0)
+        thread.should_stop = not left
+
+    monkeypatch.setattr(asyncio, "sleep", nap)
+    await ConsumerThread.watch_membership(thread)
+    assert reported == told

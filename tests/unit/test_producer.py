@@ -17,13 +17,14 @@ from aiokafka.errors import (
     NotLeaderForPartitionError,
     OutOfOrderSequenceNumber,
     RequestTimedOutError,
+    TopicAuthorizationFailedError,
     UnknownProducerId,
 )
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.default_records import DefaultRecordBatch
 
 from eunoe.deploy.exits import Exit, code_of
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import Misconfigured, Unavailable
 from eunoe.streams.publisher import KafkaPublisher, MessageTooLarge
 from eunoe.streams.record import Message
 from eunoe.streams.settings import KafkaSettings
@@ -176,6 +177,17 @@ async def test_a_topic_that_takes_less_than_it_must_is_named_and_is_a_fault_of_s
         with pytest.raises(MessageTooLarge, match=r"too large .* in \S+ \(\d+ bytes\): raise .*, to \d+") as found:
             await send(publisher, b"refused")
     assert code_of(found.value) is Exit.USAGE
+
+
+@pytest.mark.usefixtures("left_behind")
+async def test_a_right_that_is_taken_away_is_named_and_waited_for(broker: CountingBroker) -> None:
+    kafka = KAFKA.model_copy(update={"sasl_username": "worker"})
+    async with started(kafka) as publisher:
+        broker.refuses = [TopicAuthorizationFailedError]
+        with pytest.raises(Misconfigured, match=r"user worker .*grant Write on topic eunoe\.v1\.sessions"):
+            await send(publisher, b"1")
+        await send(publisher, b"1")
+    assert values(broker) == [b"1"]
 
 
 @pytest.mark.usefixtures("left_behind")
