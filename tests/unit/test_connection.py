@@ -2,7 +2,7 @@
 
 import pytest
 from redis.asyncio import Redis, RedisCluster
-from redis.exceptions import MovedError, RedisClusterException, ResponseError
+from redis.exceptions import InvalidResponse, MovedError, RedisClusterException, ResponseError
 
 from eunoe.schemas.errors import Misconfigured, Unavailable
 from eunoe.workers.stores.connection import RedisConnection
@@ -14,6 +14,7 @@ CANNOT = "Redis Cluster cannot be connected. Please provide at least one reachab
 HELLO = (
     "HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option"
 )
+HTTP = 'Protocol error, got "H" as reply type byte'
 PROTECTED = "DENIED Redis is running in protected mode because protected mode is enabled and no password is set"
 
 
@@ -49,6 +50,8 @@ async def test_any_other_fault_of_ours_stays_what_it_is():
         (RedisClusterException(CANNOT + HELLO), True, "refuses the login: set user and password in EUNOE_REDIS_URL"),
         (ResponseError(PROTECTED), False, "Redis at localhost:1 answers its own machine alone.*password"),
         (RedisClusterException(CANNOT + PROTECTED), True, "answers its own machine alone.*password"),
+        (InvalidResponse(HTTP), False, "not as Redis does: set its host and port in EUNOE_REDIS_URL.*rediss://"),
+        (RedisClusterException(CANNOT + HTTP), True, "not as Redis does: set its host and port in EUNOE_REDIS_URL"),
     ],
     ids=[
         "one node of a cluster",
@@ -56,6 +59,8 @@ async def test_any_other_fault_of_ours_stays_what_it_is():
         "a cluster without the password",
         "protected",
         "all protected",
+        "another server",
+        "no cluster but another server",
     ],
 )
 async def test_a_wrong_address_is_named_and_not_waited_for(fault: Exception, cluster: bool, told: str):

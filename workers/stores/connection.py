@@ -68,6 +68,8 @@ def _refusal(fault: BaseException, *, asks_cluster: bool) -> str | None:
         return "answers its own machine alone (protected-mode): give it a password, or a network that nobody else is in"
     if isinstance(fault, faults.ResponseError) and "DB index" in text:
         return "has no such database: change the number at the end of EUNOE_REDIS_URL"
+    if isinstance(fault, faults.InvalidResponse) or "Protocol error, got" in text:
+        return "answers, but not as Redis does: set its host and port in EUNOE_REDIS_URL, and rediss:// for a TLS port"
     if isinstance(fault, faults.MovedError) and not asks_cluster:
         return "is a node of a cluster: begin EUNOE_REDIS_URL with redis+cluster:// (rediss+cluster:// with TLS)"
     if "Cluster mode is not enabled" in text or "cluster support disabled" in text:
