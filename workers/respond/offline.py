@@ -17,6 +17,7 @@ from eunoe.workers.respond.quoting import score_quotes
 from eunoe.workers.respond.replier import CODE, DraftReply, ReplyTask
 from eunoe.workers.text.brackets import without_brackets
 from eunoe.workers.text.names import without_names
+from eunoe.workers.text.tokens import clip_chars
 
 NOTHING = "I do not remember anything about that."
 FLOOR = 0.35
@@ -115,7 +116,7 @@ def is_known(quotable: Quotable) -> bool:
 
 def _quote(row: Row, speak_as: str) -> str:
     text = fold(row.text)
-    clipped = text if len(text) <= MAX_QUOTE_CHARS else text[: MAX_QUOTE_CHARS - 1] + "…"
+    clipped = text if len(text) <= MAX_QUOTE_CHARS else clip_chars(text, MAX_QUOTE_CHARS - 1) + "…"
     if row.is_memory:
         note = row.past or ("" if row.is_current else NOT_CURRENT)
         return f"{clipped} ({', '.join(filter(None, [write_day(row.at), note]))})"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from eunoe.workers.text.tokens import clip_chars
 from eunoe.workers.tree.nodes import ROOT, TreeNode
 
 MAX_CHARS = 90
@@ -29,5 +30,5 @@ def label(node: TreeNode, max_chars: int = MAX_CHARS) -> str:
     days = first if first == last else f"{first} – {last}"
     kind = ("ended" if node.ended else "·") if node.is_leaf else str(node.descendants)
     text = " ".join(node.text.split())
-    short = text if len(text) <= max_chars else text[: max_chars - 1] + "…"
+    short = text if len(text) <= max_chars else clip_chars(text, max_chars - 1) + "…"
     return f"[{kind}] {days} {short}"
