@@ -1,10 +1,10 @@
 """Bounds for a set of memory drafts: no repetitions, a limited size."""
 
 import logging
-import re
 from collections.abc import Iterable, Sequence
 
 from eunoe.schemas.memory import MemoryDraft
+from eunoe.workers.text.same_words import same_words
 from eunoe.workers.text.terms import terms
 
 log = logging.getLogger(__name__)
@@ -13,7 +13,6 @@ MAX_TEXT_CHARS = 400
 """Characters of one memory."""
 
 _ALIKE = 0.6
-_WORD = re.compile(r"\w+(?:['’]\w+)*")
 _FILLERS = frozenset(["a", "an", "the", "really", "just", "very", "also", "too", "now", "and", "so", "well"])
 
 
@@ -25,7 +24,7 @@ def without_repeats(drafts: Iterable[MemoryDraft]) -> list[MemoryDraft]:
     kept: list[MemoryDraft] = []
     seen: list[tuple[str, tuple[object, ...], frozenset[str]]] = []
     for draft in drafts:
-        fresh = (_plain(draft.text), _source(draft), frozenset(terms(draft.text, drop=[draft.speaker])))
+        fresh = (same_words(draft.text), _source(draft), frozenset(terms(draft.text, drop=[draft.speaker])))
         if not any(_same(fresh, old) for old in seen):
             kept.append(draft)
             seen.append(fresh)
@@ -40,14 +39,9 @@ def _same(
     return one[1] == other[1] and len(one[2] & other[2]) >= _ALIKE * len(one[2] | other[2])
 
 
-def _plain(text: str) -> str:
-    return " ".join("".join(char if char.isalnum() else " " for char in text.casefold()).split())
-
-
 def plain_words(text: str) -> list[str]:
-    """The words in order, case folded, without punctuation and fillers; negations stay."""
-    words = (word.casefold().replace("’", "'") for word in _WORD.findall(text))
-    return [word for word in words if word not in _FILLERS]
+    """The words of `same_words` in order, without fillers; negations stay."""
+    return [word for word in same_words(text).split() if word not in _FILLERS]
 
 
 def _source(draft: MemoryDraft) -> tuple[object, ...]:

@@ -23,21 +23,20 @@ _CJK_CLASS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
 _CJK = re.compile(f"[{_CJK_CLASS}]")
 """Ideographs, kana and Hangul syllables."""
 _TOKEN = re.compile(rf"[{_CJK_CLASS}]|[^\W{_CJK_CLASS}]+|[^\w\s]")
-_SIGNS = _marks(chain(range(0x900, 0x1AB0), range(0x1B00, 0x1D00), range(0xA800, 0xAC00)))
+VOWEL_SIGNS = _marks(chain(range(0x900, 0x1AB0), range(0x1B00, 0x1D00), range(0xA800, 0xAC00)))
 """Vowel signs of India and the south-east of Asia: letters of their words to a tokenizer."""
-_ATTACHED = (
-    _marks(chain(range(0x300, 0x900), range(0x1AB0, 0x1B00), range(0x1DC0, 0x2100)))
-    + "\u200c\u200d\u3099\u309a\ufe00-\ufe0f\ufe20-\ufe2f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
-)
+ACCENTS = _marks(chain(range(0x300, 0x900), range(0x1AB0, 0x1B00), range(0x1DC0, 0x2100))) + "\u3099\u309a"
+"""Marks behind a letter in all other scripts, for a class of a regular expression."""
+_ATTACHED = f"{ACCENTS}\u200c\u200d\ufe00-\ufe0f\ufe20-\ufe2f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
 """What else belongs to the character before it, each a token: accents, joiners, selectors, tones of skin, tags."""
 _UNSPACED_CLASS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 """Thai, Lao, Burmese, Khmer: no spaces between words, so that a text of them is cut between characters."""
 _RARE_CLASS = "\u0e80-\u0fff\u1100-\u139f"
 """Lao, Tibetan, single jamo, Ethiopic, Cherokee: scripts of which tokenizers know few words."""
 _FLAG_CLASS = "\U0001f1e6-\U0001f1ff"
-_COMPOSED = re.compile(f"[\u0900-\u0dff{_SIGNS}{_ATTACHED}{_UNSPACED_CLASS}{_RARE_CLASS}{_FLAG_CLASS}]")
+_COMPOSED = re.compile(f"[\u0900-\u0dff{VOWEL_SIGNS}{_ATTACHED}{_UNSPACED_CLASS}{_RARE_CLASS}{_FLAG_CLASS}]")
 """Most texts have none of these, and `_TOKEN` reads them in less time."""
-_MORE = f"[{_SIGNS}{_ATTACHED}\u0e33\u0eb3]{{0,30}}"
+_MORE = f"[{VOWEL_SIGNS}{_ATTACHED}\u0e33\u0eb3]{{0,30}}"
 """The rest of a character: 30 marks are the bound of stream-safe text (UAX #15, section 13)."""
 _JOINED = f"(?:(?<=[\u200d\u094d\u09cd\u0acd\u0b4d\u0c4d\u0d4d\u1039\u17d2])\\S{_MORE}){{0,8}}"
 """What a joiner or a virama binds to the character before it: parts of an emoji, consonants."""

@@ -14,6 +14,7 @@ from eunoe.workers.text.caches import cached_by_length
 from eunoe.workers.text.expiry import expiry_of
 from eunoe.workers.text.kinds import kind_of
 from eunoe.workers.text.names import first_speakers
+from eunoe.workers.text.same_words import same_words
 from eunoe.workers.text.terms import document_vector
 from eunoe.workers.update.settings import UpdateSettings
 
@@ -173,8 +174,8 @@ def with_evidence(memory: Memory, olds: Iterable[Memory]) -> Memory:
 # every session normalizes the memories of earlier ones again
 @cached_by_length("sentences", len, 4, (200, 8_192), (2_000, 256))
 def normalized(text: str) -> str:
-    """The text for comparison: letters and digits only, case folded."""
-    return " ".join("".join(char if char.isalnum() else " " for char in text.casefold()).split()) or text
+    """The words of a text for comparison; the text itself where it has none."""
+    return same_words(text) or text
 
 
 def text_digest(memory: Memory) -> str:
