@@ -53,6 +53,24 @@ def test_what_may_be_another_fact_is_refused(one: str, other: str):
     assert says_all(new.model_copy(update={"session": 1}), old.model_copy(update={"session": 2}), SHARE) is None
 
 
+DENIALS = (
+    ("Ich mag den neuen Chef im Krankenhaus in der Stadt sehr und arbeite dort gern", "sehr", "gar nicht sehr"),
+    ("Je veux retourner vivre à Lyon avec mes parents et mon frère l'année prochaine", "veux", "ne veux pas"),
+    ("Mi hermano Pedro puede comer cacahuetes y nueces en casa de mis padres", "puede", "nunca puede"),
+    ("A Maria gosta do novo chefe do hospital e trabalha com a irmã do marido", "gosta", "jamais gosta"),
+    ("Я очень люблю свою новую работу в больнице в центре города и хочу остаться там", "очень", "очень не"),
+)
+"""Sentences of ten words and more, each with what denies it in its language."""
+
+
+@pytest.mark.parametrize(("text", "one", "other"), DENIALS)
+def test_outside_english_only_the_same_words_are_fused(text: str, one: str, other: str):
+    told, denied = f'Ann said: "{text}."', f'Ann said: "{text.replace(one, other)}."'
+    assert says_all(memory(told, 1), memory(denied, 2), 0.8) is None
+    assert says_all(memory(denied, 1), memory(told, 2), 0.8) is None
+    assert says_all(memory(told, 1), memory(told.upper(), 2), 0.8) is not None
+
+
 @pytest.mark.parametrize(
     "changes", [{"speaker": "Ben"}, {"kind": MemoryKind.PLAN}, {"expires_at": START + timedelta(days=9)}]
 )

@@ -6,6 +6,7 @@ import pytest
 
 from eunoe.schemas.events import Line, Provenance
 from eunoe.schemas.memory import Memory
+from eunoe.workers.text.foreign import is_foreign
 from eunoe.workers.update.contradiction import SUSPICION_THRESHOLD, find_contradiction
 from eunoe.workers.update.offline import OfflineOperator
 from eunoe.workers.update.operator import Operation, OperationPair
@@ -174,3 +175,47 @@ def test_signs_that_are_no_decimal_digits_are_no_numbers(number: str) -> None:
 def test_length_and_questions_of_no_matter_raise_no_suspicion():
     assert find_contradiction("I have a dog. " * 50, "I like tea.", "Ann")[0] < SUSPICION_THRESHOLD
     assert find_contradiction("I have never played chess.", "I played chess all day.", "Ann")[0] >= SUSPICION_THRESHOLD
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("我住在上海。", "我住在北京。"),  # in Shanghai, in Beijing
+        ("我喜欢喝茶。", "我喜欢喝咖啡。"),  # tea, coffee
+        ("私は東京に住んでいます。", "私は大阪に住んでいます。"),  # in Tokyo, in Osaka
+        ("मेरा बेटा डॉक्टर है।", "मेरी बेटी डॉक्टर है।"),  # my son, my daughter
+        ("Я не ем мясо.", "Я ем мясо."),
+        ("أنا لا آكل اللحم.", "أنا آكل اللحم."),
+        ("Ich esse kein Fleisch.", "Ich esse Fleisch."),
+        ("Je ne mange jamais le poisson.", "Je mange le poisson."),
+        ("Não como carne.", "Como carne."),
+        ("Non mangio carne.", "Mangio carne."),
+        ("Jag äter inte kött.", "Jag äter kött."),
+        ("Nie mieszkam w Łodzi.", "Mieszkam w Łodzi."),
+    ],
+)
+async def test_outside_english_only_a_sentence_in_the_same_words_is_a_repetition(one: str, other: str):
+    said, later = f'Ann Lee said: "{one}"', f'Ann Lee said: "{other}"'
+    assert await operation(said, later) is A
+    assert await operation(later, said) is A
+    assert await operation(said, said) is P
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ann Lee likes tea.",
+        'Ann Lee said: "Ben hates cilantro."',
+        "Ben works for Mia in Los Angeles.",
+        "Ann Lee lives in 上海.",
+        "Ann Lee is a non-smoker.",
+        "Ann Lee said: \"it's on me, c'mon\"",
+    ],
+)
+def test_english_is_not_taken_for_another_language(text: str):
+    assert not is_foreign(text, "Ann Lee")
+
+
+@pytest.mark.parametrize("text", ["小明住在上海。", "Rémi n'habite plus Lyon.", 'Ann Lee said: "Ich bin in Rom."'])
+def test_another_language_is_told_by_letters_or_common_words(text: str):
+    assert is_foreign(text, "小明" if "小明" in text else "Rémi")

@@ -47,7 +47,7 @@ def test_a_text_without_words_is_compared_as_it_is():
     assert normalized("👍") != normalized("👎")
 
 
-@pytest.mark.parametrize("with_model", [True])
+@pytest.mark.parametrize("with_model", [False, True])
 @pytest.mark.parametrize(("one", "other"), OTHER_FACTS[:3])
 async def test_what_differs_by_a_sign_stays_two_memories(one: str, other: str, *, with_model: bool):
     updates = Updates(script={} if with_model else None)

@@ -13,6 +13,8 @@ from datetime import datetime
 
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.memory import Memory, MemoryOrigin
+from eunoe.workers.text.language import has_english
+from eunoe.workers.text.same_words import same_words
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.words import NUMBER_WORDS
 from eunoe.workers.update.contradiction import SUSPICION_THRESHOLD, find_contradiction
@@ -23,7 +25,7 @@ from eunoe.workers.update.parsing import ParsedSentence, parse_sentence
 from eunoe.workers.update.slots import changed_slot
 
 CONSOLIDATED = "it says the same as another memory"
-MADE_BY = Provenance(code="consolidate/1", model="rules/4")
+MADE_BY = Provenance(code="consolidate/2", model="rules/5")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 
@@ -70,6 +72,9 @@ def says_all(old: Memory, new: Memory, restating: float) -> Memory | None:
         return None
     short, fuller = (second, old) if len(first) > len(second) else (first, new)
     if not _in_order(short, _told(fuller.text)) or _telling_difference(old.text, new.text):
+        return None
+    # the rules know English denials only: elsewhere any further word may deny the rest
+    if not (has_english(old.text) and has_english(new.text)) and same_words(old.text) != same_words(new.text):
         return None
     return None if _may_differ(old, new) or _may_differ(new, old) else fuller
 

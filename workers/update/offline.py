@@ -6,11 +6,11 @@ from eunoe.schemas.events import Provenance
 from eunoe.workers.update.operator import CODE, OperationJudgement, OperationPair
 from eunoe.workers.update.rules import judge_by_rules
 
-MODEL = "rules/4"
+MODEL = "rules/5"
 
 
 class OfflineOperator:
-    """Decides by strict rules, APPEND in doubt; deterministic."""
+    """Decides by strict rules, APPEND in doubt and for what is not English; deterministic."""
 
     reads_meaning = False
 

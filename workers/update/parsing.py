@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from eunoe.workers.text.bounds import without_middle
 from eunoe.workers.text.caches import cached_by_length, cached_by_word
+from eunoe.workers.text.foreign import is_foreign
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.words import GIVEN_NAMES, NUMBER_WORDS
 from eunoe.workers.update.lexicon import (
@@ -99,6 +100,8 @@ class ParsedSentence:
     looks_back: bool
     size: int
     """Number of content stems, without those of days that a memory adds in brackets."""
+    foreign: bool
+    """Whether it is not English: the rules do not know what denies it, nor where its words end."""
 
     @cached_property
     def stems(self) -> frozenset[str]:
@@ -155,6 +158,7 @@ def parse_sentence(text: str, speaker: str) -> ParsedSentence:
         stance=bool(STANCE.search(plain)),
         looks_back=bool(LOOKING_BACK.search(plain)),
         size=_size(plain, words, names),
+        foreign=is_foreign(text, speaker),
     )
 
 

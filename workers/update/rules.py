@@ -90,6 +90,8 @@ def decide(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     """The verdict of the strict rules; `None` if none applies, so that both stay."""
     if old.plain == new.plain:
         return OperationVerdict(Operation.PASS, "the same words")
+    if old.foreign or new.foreign:
+        return None
     completed = _completed(old, new)
     if completed is not None:
         return completed

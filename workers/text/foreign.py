@@ -1,0 +1,55 @@
+"""Sentences that are not English, however short: by their letters, or by the commonest words of other languages.
+
+A denial is among these words in each of the languages: two sentences of which one denies the other are never taken for
+English ones.
+"""
+
+import re
+
+from eunoe.workers.text.terms import STOPWORDS
+
+_COMMONEST = (
+    # German, Dutch
+    "ich du er wir ihr nicht nichts kein keine keinen keiner keinem nie niemals niemand und oder aber das dem des ein "
+    "eine einen einem mein meine meinen meinem meiner ist bin sind habe haben mit für von zu im am auf bei nach seit "
+    "noch schon jetzt ik jij het een niet niets geen nooit mijn heb naar voor ook "
+    # French
+    "je tu il elle nous vous ne pas jamais rien aucun aucune est suis ai les des une mon mes avec dans qui que chez et "
+    "ou au aux du sur "
+    # Spanish, Portuguese, Catalan
+    "yo nunca jamás tampoco nadie ninguno ninguna ni ya el los las una mi mis soy está tengo con para pero muy en eu "
+    "não nem ninguém já em um uma meu minha meus minhas sou tenho na os "
+    # Italian, Romanian
+    "non mai niente nessuno nessuna più lo gli mio mia miei sono ho di che del della nu nici "
+    # Swedish, Norwegian, Danish, Finnish
+    "jag inte aldrig ingen inget inga och är har på med för det som jeg ikke aldri intet og er til en ei ole olen ja "
+    # Polish, Czech, Croatian, Turkish, Hungarian, Indonesian, Vietnamese
+    "nigdy nic żaden jest się już mam nikdy není jsem nikada nisam nije je bir değil hiç yok ve nem soha nincs és "
+    "vagyok tidak bukan belum saya không chưa tôi là"
+)
+_OTHERS = frozenset(_COMMONEST.split()) - STOPWORDS
+_ENGLISH = STOPWORDS - set("a am an as at do her i in me no of on so to was we".split())  # noqa: SIM905
+"""English words that are no words of those languages."""
+_QUOTED = re.compile(r'\A[^"]{1,110}? said: "(?P<what>.*)"\Z', re.DOTALL)
+_LETTERS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_ELIDED = re.compile(r"\A(?:n|j|qu|d|l)['’](?=\w\w)", re.IGNORECASE)
+_LATIN_END = "\u024f"
+_MAX_CHARS = 1_000
+
+
+def is_foreign(text: str, speaker: str) -> bool:
+    """Whether a sentence that ``speaker`` said, or that tells of them, is not English.
+
+    Most of its letters are not Latin, or it has more of the commonest words of other languages than English ones.
+    """
+    quoted = _QUOTED.match(text)
+    names = set(map(str.casefold, _LETTERS.findall(speaker)))
+    said = (text if quoted is None else quoted["what"])[:_MAX_CHARS]
+    words = [word for word in _LETTERS.findall(said) if word.casefold() not in names]
+    if quoted is not None and words[:1] and said.lstrip().startswith(words[0]):
+        words[0] = words[0].lower()  # a capital begins a sentence; elsewhere it is a name
+    other = sum(len(word) for word in words if word[0] > _LATIN_END)
+    if 2 * other > sum(map(len, words)):
+        return True
+    foreign = sum(word in _OTHERS or _ELIDED.match(word) is not None for word in words)
+    return foreign > sum(word.lower().replace("’", "'") in _ENGLISH for word in words)
