@@ -1,6 +1,7 @@
 import math
 import re
 import sys
+import unicodedata
 
 import pytest
 from hypothesis import given
@@ -102,3 +103,14 @@ def test_llmlingua_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch
 def test_a_model_whose_name_llmlingua_cannot_read_is_refused_at_start():
     with pytest.raises(Refused, match="xlm-roberta-large"):
         LLMLinguaCompressor(LLMLinguaSettings(model="my/model"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ma mère a été opérée à Orléans hier et mon père était très énervé parce que le médecin n'était pas là.",
+        "Tôi sống ở Thành phố Hồ Chí Minh và làm kỹ sư phần mềm cho một công ty nhỏ.",
+    ],
+)
+def test_decomposed_accents_do_not_cut_words(text: str):
+    assert drop_words(unicodedata.normalize("NFD", text), 0.75) == drop_words(text, 0.75)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from eunoe.schemas.errors import Refused
 from eunoe.workers.models.batching import Batcher
 from eunoe.workers.text.caches import cached_by_word
+from eunoe.workers.text.terms import composed
 from eunoe.workers.text.tokens import count_tokens, count_words
 from eunoe.workers.text.words import GIVEN_NAMES, NUMBER_WORDS, is_negation, weight
 
@@ -111,7 +112,11 @@ def _check_keep(keep: float) -> None:
 
 
 def drop_words(text: str, keep: float) -> str:
-    """``text`` without its least informative words: at least the share ``keep`` of its tokens stays."""
+    """``text`` without its least informative words: at least the share ``keep`` of its tokens stays.
+
+    Accents that come as characters of their own are joined with their letters first: else each cuts its word in two.
+    """
+    text = composed(text)
     total = count_words(text)
     spare = total - math.ceil(keep * total - 1e-9)
     units = list(_units(text))

@@ -1,8 +1,8 @@
 """Comparison of texts by their words: whether one only says again what another says."""
 
 import re
-import unicodedata
 
+from eunoe.workers.text.terms import composed
 from eunoe.workers.text.tokens import ACCENTS, VOWEL_SIGNS
 
 _LETTERS = f"(?:[^\\W_]|[{ACCENTS}{VOWEL_SIGNS}])+"
@@ -18,4 +18,4 @@ def same_words(text: str) -> str:
     Accents and vowel signs are part of their words, composed or not, and so are signs that make another word or number
     of it ("C++", "A-", "-5").
     """
-    return " ".join(_WORD.findall(unicodedata.normalize("NFC", text.casefold())))
+    return " ".join(_WORD.findall(composed(text.casefold())))

@@ -76,6 +76,14 @@ def _words(text: str) -> list[str]:
     return (_ASCII_WORD if folded.isascii() else _WORD).findall(folded)
 
 
+def composed(text: str) -> str:
+    """The text with letters and their accents as one character each where there is one (NFC), as most clients send it.
+
+    In time that grows with its length, whatever it is.
+    """
+    return text if text.isascii() else unicodedata.normalize("NFC", _unstacked(text))
+
+
 def _unstacked(text: str) -> str:
     """The text with at most 30 combining marks on a letter, the bound of stream-safe text (UAX #15, section 13).
 
