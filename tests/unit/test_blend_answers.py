@@ -205,6 +205,8 @@ async def test_offline_nothing_is_told_twice_in_a_session():
         (("Ann: hello", "Ben: Did you find the red boat, Ann?"), "find red boat"),
         (("Ann: We adopted Rex's brother", "Ben: Oh, you did?"), "adopted Rex's brother"),
         (("Ann: 我搬到里昂了",), "我搬到里昂了"),
+        (("Ann: मेरे भाई का नाम?",), "मेरे भाई का नाम"),
+        (("Ann: ma me\u0300re",), "ma me\u0300re"),
         (("Ann: Why?",), "Why?"),
     ],
 )

@@ -353,6 +353,10 @@ def test_a_clipped_text_is_short_and_not_blank(text: str):
     assert 0 < len(clip(text)) <= 400
 
 
+def test_a_clipped_text_ends_with_a_whole_character():
+    assert clip("ก" + "ที่" * 200) == "ก" + "ที่" * 132 + "…"
+
+
 @given(st.lists(st.lists(st.integers(1, 50), min_size=1, max_size=6), max_size=8), st.integers(1, 120))
 def test_windows_tile_the_session_and_keep_to_segments(segments: list[list[int]], budget: int):
     costs = [cost for segment in segments for cost in segment]

@@ -11,8 +11,10 @@ from eunoe.workers.text.drafts import plain_words, without_repeats
 from eunoe.workers.text.extraction import EXTRACTION, MIN_OTHERS, choose, with_corrections
 from eunoe.workers.text.statements import statements_in
 from eunoe.workers.text.terms import STOPWORDS
+from eunoe.workers.text.tokens import ACCENTS, VOWEL_SIGNS
 
-_WORD = re.compile(r"\w+(?:['’]\w+)*")
+_LETTERS = f"(?:\\w|[{ACCENTS}{VOWEL_SIGNS}])+"
+_WORD = re.compile(f"{_LETTERS}(?:['’]{_LETTERS})*")
 
 
 class OfflineBlender:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from eunoe.schemas.memory import MemoryDraft
 from eunoe.workers.text.same_words import same_words
 from eunoe.workers.text.terms import terms
+from eunoe.workers.text.tokens import clip_chars
 
 log = logging.getLogger(__name__)
 
@@ -67,5 +68,5 @@ def clip(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
     folded = " ".join(text.split())
     if len(folded) <= max_chars:
         return folded
-    cut = folded[: max_chars - 1]
+    cut = clip_chars(folded, max_chars - 1)
     return f"{cut[: cut.rfind(' ')] if ' ' in cut[max_chars // 2 :] else cut}…"
