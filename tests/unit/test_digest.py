@@ -14,8 +14,8 @@ from eunoe.workers.derive.digest import LOG_TIMES, StateDigest, canonical, hash_
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.derive.index_audit import Disagreement, Finding, compare_index
 from eunoe.workers.registry import STAGES
-from eunoe.workers.stores.memory_index import MemoryIndex
 from eunoe.workers.stage import ApplyOrder
+from eunoe.workers.stores.memory_index import MemoryIndex
 from tests.support.in_memory import Clock, ended, make_pipeline, utterance
 
 KEY = "default/c"
