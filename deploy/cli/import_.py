@@ -21,7 +21,7 @@ from eunoe.deploy.datasets.imports.run import ImportDone, run_import
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import write_time
-from eunoe.schemas.errors import Refused
+from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.events import DEFAULT_TENANT
 
 
@@ -39,8 +39,8 @@ def import_(
 ) -> None:
     """Import chats and memories of other products at their true dates; asks stay fast meanwhile.
 
-    Says first how much it is, and what it costs. A second import of the same file changes nothing. After Ctrl-C, run
-    the same command again to go on.
+    Says first how much it is, and what it costs. A second import of the same file changes nothing. After Ctrl-C, or
+    where a server went away, run the same command again to go on.
     """
     if not (yes or dry_run or sys.stdin.isatty()):
         raise Refused("no terminal to ask at: give --yes to import, or --dry-run to see what it would cost")
@@ -65,7 +65,7 @@ def _run(settings: Settings, found: ImportFile, *, quiet: bool) -> ImportDone:
     try:
         with ProgressBars(quiet=quiet) as bars:
             return asyncio.run(_import(settings, found, bars))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Unavailable):
         note("stopped; run the same command again to go on")
         raise
 

@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from eunoe.deploy.cli import import_
 from eunoe.deploy.datasets.imports import run
 from eunoe.deploy.datasets.imports.formats import ImportFormat, read_import
 from eunoe.deploy.datasets.imports.imported import ImportTarget
 from eunoe.deploy.datasets.imports.missing import missing_sessions
 from eunoe.deploy.datasets.imports.run import run_import
 from eunoe.deploy.inspect.view import view_conversation
+from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import hashed_id
+from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.intake.head import Head
 from eunoe.workers.intake.settings import IntakeSettings
@@ -134,3 +137,18 @@ async def test_sessions_of_one_id_in_two_conversations_are_waited_for_each_by_it
 
     assert await imported(("ann", "monday"), ("ann", "tuesday")) == 2
     assert await imported(("ann", "wednesday"), ("ben", "wednesday")) == 2
+
+
+@pytest.mark.parametrize("fault", [Unavailable("Redis does not answer", "Redis"), KeyboardInterrupt()])
+def test_an_import_that_was_stopped_says_that_the_same_command_goes_on(
+    fault: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    async def stopped(*_: object) -> None:
+        raise fault
+
+    monkeypatch.setattr(import_, "_import", stopped)
+    file = write_exports(tmp_path)["jsonl"]
+    found = read_import(file, ImportFormat.JSONL, ImportTarget())
+    with pytest.raises(type(fault)):
+        import_._run(Settings(), found, quiet=True)
+    assert "run the same command again to go on" in capsys.readouterr().err

@@ -74,7 +74,7 @@ class _Ahead:
         if left and time.monotonic() - self.moved > STUCK_S:
             raise Unavailable(
                 f"no session became memory for {STUCK_S:.0f} s. Check that the workers run, and see"
-                " `eunoe dead-letters list`; then run the same command again: it goes on where it was"
+                " `eunoe dead-letters list`"
             )
 
     async def _number(self, session: ImportSession) -> int | None:
