@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
 import pytest
 
 from eunoe.deploy.generations.rebuild import reading
@@ -268,3 +269,4 @@ def test_a_damaged_file_is_told_and_the_folder_to_remove(tmp_path: Path, monkeyp
     told = rf"rebuild in {folder_of('p', MADE)} are damaged: file is not a database; remove that folder"
     with pytest.raises(Unavailable, match=told), kept_folder("p", MADE, DAY_S):
         Spool(tmp_path / "torn")
+    assert str(tmp_path / "torn") not in {file.path for file in psutil.Process().open_files()}

@@ -161,8 +161,13 @@ class Spool:
 
 def _opened(path: Path, isolation_level: Literal["DEFERRED"] | None = "DEFERRED") -> sqlite3.Connection:
     file = sqlite3.connect(path, timeout=_LOCKED_S, isolation_level=isolation_level)
-    file.execute("PRAGMA journal_mode = WAL")
-    file.execute("PRAGMA synchronous = OFF")  # a killed process leaves whole transactions; `read_log` checks the rest
+    try:
+        file.execute("PRAGMA journal_mode = WAL")
+        # a killed process leaves whole transactions; `read_log` checks the rest
+        file.execute("PRAGMA synchronous = OFF")
+    except sqlite3.Error:
+        file.close()
+        raise
     return file
 
 
