@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import shlex
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -41,8 +42,8 @@ def up(
     """Run a broker, Redis, Qdrant, all stages and the HTTP gateway on this machine until Ctrl-C.
 
     One worker process replies, another builds the memory. The gateway's address is printed with a key for it. Other
-    commands started in the same directory find the servers by themselves. The memory is kept in the data directory: the
-    next start continues with it.
+    commands started in the same directory find the servers by themselves, as long as the data directory is the default
+    one. The memory is kept in the data directory: the next start continues with it.
     """
     plan = StandaloneOptions(
         data=None if throw_away else data,
@@ -85,6 +86,14 @@ def _unused_servers(settings: Settings) -> str | None:
     return f"{named} set: `eunoe up` runs servers of its own; other commands with these settings {others}"
 
 
+def way_to_find(directory: Path) -> str | None:
+    """The line that says how other commands find servers over a data directory; `None` where they do by themselves."""
+    if directory.resolve() == DATA.resolve():
+        return None
+    link = shlex.join(["ln", "-s", str(directory.resolve()), str(DATA)])
+    return f"other commands find them in a directory where you make a link, and that has no {DATA} yet: {link}"
+
+
 def _print_ready(home: Standalone, plan: StandaloneOptions, as_json: bool) -> None:
     urls = home.stack.urls
     notice = home.stack.directory / NOTICE
@@ -105,6 +114,8 @@ def _print_ready(home: Standalone, plan: StandaloneOptions, as_json: bool) -> No
         highlight=False,
         soft_wrap=True,
     )
+    if hint := way_to_find(home.stack.directory):
+        console.print(f"  {hint}", markup=False, highlight=False, soft_wrap=True)
     if http is not None:
         console.print(
             f"  memory over HTTP and as a page, with its key: {http.url}/#key={http.key}",

@@ -1,12 +1,15 @@
 """The choice of the servers for a command: those of the environment, or of `eunoe up` in the same directory."""
 
 import base64
+import shlex
+import subprocess
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from eunoe.deploy.cli.up import way_to_find
 from eunoe.deploy.clients.bootstrap import open_clients
 from eunoe.deploy.clients.connect import (
     as_set_for_stack,
@@ -227,3 +230,19 @@ def test_an_operators_key_of_the_environment_opens_no_store_of_eunoe_up(
     child = read_settings()
     assert child.keys.store == settings.keys.store
     assert operator_keys(child).by_version == {1: b"a" * 32}
+
+
+def test_a_stack_over_another_directory_is_found_by_the_link_that_its_start_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, here = tmp_path / "a place", tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    with DirectoryLock(data):
+        write_notice(data, URLS)
+        assert connected_settings().kafka is None
+        hint = way_to_find(data)
+        assert hint is not None
+        subprocess.run(shlex.split(hint.partition(": ")[2]), check=True)
+        assert connected_settings().kafka == URLS.kafka
+    assert way_to_find(data) is None
