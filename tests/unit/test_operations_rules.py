@@ -1,5 +1,6 @@
 """The offline operator: what its strict rules do, and above all what they leave alone."""
 
+import unicodedata
 from datetime import timedelta
 
 import pytest
@@ -192,6 +193,7 @@ def test_length_and_questions_of_no_matter_raise_no_suspicion():
         ("Non mangio carne.", "Mangio carne."),
         ("Jag äter inte kött.", "Jag äter kött."),
         ("Nie mieszkam w Łodzi.", "Mieszkam w Łodzi."),
+        (unicodedata.normalize("NFD", "Não como carne."), "Como carne."),
     ],
 )
 async def test_outside_english_only_a_sentence_in_the_same_words_is_a_repetition(one: str, other: str):
@@ -209,6 +211,8 @@ async def test_outside_english_only_a_sentence_in_the_same_words_is_a_repetition
         "Ben works for Mia in Los Angeles.",
         "Ann Lee lives in 上海.",
         "Ann Lee is a non-smoker.",
+        'Ann Lee said: "im in med school, love em soy lattes"',
+        "Ann Lee met Lars von Trier.",
         "Ann Lee said: \"it's on me, c'mon\"",
     ],
 )

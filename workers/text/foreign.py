@@ -6,26 +6,27 @@ English ones.
 
 import re
 
-from eunoe.workers.text.terms import STOPWORDS
+from eunoe.workers.text.terms import STOPWORDS, composed
 
+# none that is seen in English chats too, in lower case: im, em, ya, yo, soy, med, con, mi, en
 _COMMONEST = (
     # German, Dutch
-    "ich du er wir ihr nicht nichts kein keine keinen keiner keinem nie niemals niemand und oder aber das dem des ein "
-    "eine einen einem mein meine meinen meinem meiner ist bin sind habe haben mit für von zu im am auf bei nach seit "
-    "noch schon jetzt ik jij het een niet niets geen nooit mijn heb naar voor ook "
+    "ich wir ihr nicht nichts kein keine keinen keiner keinem nie niemals niemand und oder aber das dem des ein "
+    "eine einen einem mein meine meinen meinem meiner ist sind habe haben mit für zu am auf bei nach seit "
+    "noch schon jetzt jij het een niet niets geen nooit mijn heb naar voor ook "
     # French
-    "je tu il elle nous vous ne pas jamais rien aucun aucune est suis ai les des une mon mes avec dans qui que chez et "
-    "ou au aux du sur "
+    "je tu il elle nous vous ne pas jamais rien aucun aucune est suis les des une mes avec dans qui que chez "
+    "ou aux sur "
     # Spanish, Portuguese, Catalan
-    "yo nunca jamás tampoco nadie ninguno ninguna ni ya el los las una mi mis soy está tengo con para pero muy en eu "
-    "não nem ninguém já em um uma meu minha meus minhas sou tenho na os "
+    "nunca jamás tampoco nadie ninguno ninguna ni el los las una mis está tengo para pero muy eu "
+    "não nem ninguém já um uma meu minha meus minhas sou tenho "
     # Italian, Romanian
-    "non mai niente nessuno nessuna più lo gli mio mia miei sono ho di che del della nu nici "
+    "non mai niente nessuno nessuna più lo gli mio mia miei sono di che del della nu nici "
     # Swedish, Norwegian, Danish, Finnish
-    "jag inte aldrig ingen inget inga och är har på med för det som jeg ikke aldri intet og er til en ei ole olen ja "
+    "jag inte aldrig ingen inget inga och är har på för det som jeg ikke aldri intet og ei olen ja "
     # Polish, Czech, Croatian, Turkish, Hungarian, Indonesian, Vietnamese
-    "nigdy nic żaden jest się już mam nikdy není jsem nikada nisam nije je bir değil hiç yok ve nem soha nincs és "
-    "vagyok tidak bukan belum saya không chưa tôi là"
+    "nigdy nic żaden się już nikdy není jsem nikada nisam nije je bir değil hiç yok ve nem soha nincs és "
+    "vagyok tidak bukan belum saya không chưa tôi là "
 )
 _OTHERS = frozenset(_COMMONEST.split()) - STOPWORDS
 _ENGLISH = STOPWORDS - set("a am an as at do her i in me no of on so to was we".split())  # noqa: SIM905
@@ -42,8 +43,9 @@ def is_foreign(text: str, speaker: str) -> bool:
 
     Most of its letters are not Latin, or it has more of the commonest words of other languages than English ones.
     """
+    text = composed(text)
     quoted = _QUOTED.match(text)
-    names = set(map(str.casefold, _LETTERS.findall(speaker)))
+    names = set(map(str.casefold, _LETTERS.findall(composed(speaker))))
     said = (text if quoted is None else quoted["what"])[:_MAX_CHARS]
     words = [word for word in _LETTERS.findall(said) if word.casefold() not in names]
     if quoted is not None and words[:1] and said.lstrip().startswith(words[0]):
