@@ -219,3 +219,17 @@ def test_a_fault_is_named_without_the_content(text: str, fault: str):
         read_answer(text, Leaf)
     assert fault in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("{“memories”: [{“speaker”: 1, “text”: “x”, “own”: 3, “lines”: [3]}]}", "not valid JSON"),
+        ("{'memories': [{'speaker': 1, 'text': 'x', 'own': 3, 'lines': [3]}]}", "not valid JSON"),
+        ('{"memories": [{"speaker": 1, "text": "x", "own": 3, "lines": [3],}]}', "not valid JSON"),
+        ('{"Facts": [{"speaker": 1, "text": "x", "own": 3, "lines": [3]}]}', "none of the fields memories"),
+    ],
+)
+def test_a_model_is_told_what_was_wrong_and_not_of_the_numbers_in_it(text: str, fault: str):
+    with pytest.raises(AnswerInvalid, match=fault):
+        read_answer(text, MemoriesForm)

@@ -33,6 +33,7 @@ def read_answer(text: str, form: type[FormT]) -> FormT:
     """
     first: ValidationError | None = None
     repeated: FormT | None = None
+    other = "the answer is not valid JSON"
     for before, found in _placed_objects(without_thoughts(text)):
         if _is_item(found, form, before):
             continue
@@ -41,15 +42,21 @@ def read_answer(text: str, form: type[FormT]) -> FormT:
         except ValidationError as error:
             first = first or error
         except ValueError:
-            continue
+            other = _fault_of_other(found, form, before) or other
         else:
             if found != _example(form):
                 return answer
             repeated = repeated or answer
     if repeated is not None:
         return repeated
-    message = "the answer is not valid JSON" if first is None else name_faults(first)
-    raise AnswerInvalid(message, AnswerFault.UNREADABLE, text)
+    raise AnswerInvalid(other if first is None else name_faults(first), AnswerFault.UNREADABLE, text)
+
+
+def _fault_of_other(found: object, form: type[Value], before: str) -> str:
+    """The fault of an object with other fields; empty for what is a part of something that is not whole."""
+    if not isinstance(found, dict) or not found or _OPENING.search(before):
+        return ""
+    return f"the answer has none of the fields {', '.join(form.model_fields)}"
 
 
 def is_whole(text: str) -> bool:
@@ -178,8 +185,8 @@ def _fitted(found: object, form: type[FormT], *, dropping: bool) -> FormT:
             return form.model_validate(found)
     listed = _item_list(form)
     if isinstance(found, list):
-        if listed is None or not found:
-            raise ValueError("a list is no answer")
+        if listed is None or not any(isinstance(part, dict) for part in found):
+            raise ValueError("a list is no answer")  # nor are the numbers in what is no JSON
         found = {listed[0]: found}
     if not isinstance(found, dict) or not found.keys() & form.model_fields.keys():
         raise ValueError("none of the form's fields")
