@@ -28,7 +28,7 @@ VOWEL_SIGNS = _marks(chain(range(0x900, 0x1AB0), range(0x1B00, 0x1D00), range(0x
 ACCENTS = _marks(chain(range(0x300, 0x900), range(0x1AB0, 0x1B00), range(0x1DC0, 0x2100))) + "\u3099\u309a"
 """Marks behind a letter in all other scripts, for a class of a regular expression."""
 _ATTACHED = f"{ACCENTS}\u200c\u200d\ufe00-\ufe0f\ufe20-\ufe2f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
-"""What else belongs to the character before it, each a token: accents, joiners, selectors, tones of skin, tags."""
+"""Other parts of the character before, each a token: accents, joiners, selectors, tones of skin, tags."""
 _UNSPACED_CLASS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 """Thai, Lao, Burmese, Khmer: no spaces between words, so that a text of them is cut between characters."""
 _RARE_CLASS = "\u0e80-\u0fff\u1100-\u139f"
@@ -39,7 +39,7 @@ _COMPOSED = re.compile(f"[\u0900-\u0dff{VOWEL_SIGNS}{_ATTACHED}{_UNSPACED_CLASS}
 _MORE = f"[{VOWEL_SIGNS}{_ATTACHED}\u0e33\u0eb3]{{0,30}}"
 """The rest of a character: 30 marks are the bound of stream-safe text (UAX #15, section 13)."""
 _JOINED = f"(?:(?<=[\u200d\u094d\u09cd\u0acd\u0b4d\u0c4d\u0d4d\u1039\u17d2])\\S{_MORE}){{0,8}}"
-"""What a joiner or a virama binds to the character before it: parts of an emoji, consonants."""
+"""Parts that a joiner or a virama binds to the character before it: of an emoji, consonants."""
 _COMPOSED_TOKEN = re.compile(
     rf"[{_CJK_CLASS}{_UNSPACED_CLASS}]{_MORE}{_JOINED}"
     rf"|(?:[^\W{_CJK_CLASS}{_UNSPACED_CLASS}]{_MORE})+"
