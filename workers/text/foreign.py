@@ -50,8 +50,7 @@ def is_foreign(text: str, speaker: str) -> bool:
     words = [word for word in _LETTERS.findall(said) if word.casefold() not in names]
     if quoted is not None and words[:1] and said.lstrip().startswith(words[0]):
         words[0] = words[0].lower()  # a capital begins a sentence; elsewhere it is a name
-    other = sum(len(word) for word in words if word[0] > _LATIN_END)
-    if 2 * other > sum(map(len, words)):
+    if not said.isascii() and 2 * sum([len(one) for one in words if one[0] > _LATIN_END]) > sum(map(len, words)):
         return True
-    foreign = sum(word in _OTHERS or _ELIDED.match(word) is not None for word in words)
-    return foreign > sum(word.lower().replace("’", "'") in _ENGLISH for word in words)
+    foreign = sum([one in _OTHERS or (not one.isalpha() and _ELIDED.match(one) is not None) for one in words])
+    return foreign > 0 and foreign > sum([one.lower().replace("’", "'") in _ENGLISH for one in words])

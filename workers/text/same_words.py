@@ -5,9 +5,8 @@ import re
 from eunoe.workers.text.terms import composed
 from eunoe.workers.text.tokens import ACCENTS, VOWEL_SIGNS
 
-_LETTERS = f"(?:[^\\W_]|[{ACCENTS}{VOWEL_SIGNS}])+"
 _WORD = re.compile(
-    rf"{_LETTERS}(?:[+#]{{1,2}}(?!\w)|[-−](?![\w-]))?"  # C++, C#, a blood group of A-
+    rf"[\w{ACCENTS}{VOWEL_SIGNS}]+(?:[+#]{{1,2}}(?!\w)|[-−](?![\w-]))?"  # C++, C#, a blood group of A-
     r"|(?<!\w)[-−+$€£¥<>](?=\d)|(?<=\d)%"  # -5, $5, <5, 5%
 )
 
@@ -18,4 +17,4 @@ def same_words(text: str) -> str:
     Accents and vowel signs are part of their words, composed or not, and so are signs that make another word or number
     of it ("C++", "A-", "-5").
     """
-    return " ".join(_WORD.findall(composed(text.casefold())))
+    return " ".join(_WORD.findall(composed(text.casefold().replace("_", " "))))
