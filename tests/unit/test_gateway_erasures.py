@@ -18,7 +18,7 @@ from eunoe.schemas.erasure import Erasure, ErasureDone, ErasureLevel, ErasureRef
 from eunoe.schemas.errors import Misconfigured, Refused, RequestRefused, Unavailable
 from eunoe.workers.stores.erasures import MemoryErasures
 from eunoe.workers.stores.generations import Generation, GenerationState
-from tests.support.gateway import TestGateway, make_gateway, told
+from tests.support.gateway import LATER, TestGateway, make_gateway, told
 
 C = "/v1/conversations/c"
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -128,6 +128,21 @@ async def test_a_list_of_no_utterances_does_not_erase_the_conversation(gateway: 
         assert "utterance_ids" in str((refused := await client.post(f"{C}/{path}", json={"utterance_ids": []})).json())
         assert refused.status_code == 422
         assert (await client.get(f"{C}/erasures")).json()["erasures"] == []
+
+
+async def test_what_was_said_since_an_erasure_is_erased_though_intake_is_behind(gateway: TestGateway) -> None:
+    ledger = gateway.app.gateway.erasures
+    assert ledger is not None
+    async with gateway.client() as client:
+        await told(client)
+        await ledger.begin(begun("u1", "u2", "u3", whole=True))
+        gateway.log.lagging = True
+        assert (await client.post(f"{C}/erasures", json={})).status_code == 409
+        await told(client, "d")
+        assert (await client.post(f"{C}/erasures", json={})).status_code == 409, "said in another conversation"
+        await told(client, events=LATER)
+        again = await client.post(f"{C}/erasures", json={})
+    assert (again.status_code, again.json()["state"]) == (202, "requested")
 
 
 @pytest.mark.parametrize("path", ["erasures", "erasure-plans"])

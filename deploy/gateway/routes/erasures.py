@@ -1,5 +1,8 @@
 """Routes that ask for erasures and tell how far they have come; an eraser carries them out."""
 
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Final
 from uuid import uuid4
@@ -10,17 +13,25 @@ from starlette.responses import Response
 from eunoe.deploy.gateway.bodies import MAX_PAGE, EraseBody
 from eunoe.deploy.gateway.calls import Call, answer, while_connected
 from eunoe.deploy.gateway.erasures import Entries, ErasurePage, ErasurePlan, read_entries
+from eunoe.deploy.gateway.lookups import READ_COST
 from eunoe.deploy.gateway.problems import Problem, not_found
-from eunoe.deploy.gateway.reads import closed_session, read_head
+from eunoe.deploy.gateway.reads import closed_session, read_head, read_progress
 from eunoe.deploy.gateway.requests_once import used_before
 from eunoe.schemas.erasure import ErasedPart, ErasureLedger, ErasureLevel, ErasureRequest
 from eunoe.streams.gateway import quoted
+from eunoe.streams.position import split_position
+from eunoe.streams.record import Record
+from eunoe.streams.sealed_log import position_in_log
+from eunoe.streams.settings import partition_of
+from eunoe.streams.topics import Topic
 from eunoe.workers.intake.head import Head
 from eunoe.workers.stores.generations import GenerationState
 
 ERASE: TypeAdapter[EraseBody] = TypeAdapter(EraseBody)
 PLAN_COST: Final = 20
 """Requests as which a plan counts: it reads the conversation from the log."""
+_LOOK_S: Final = 1.0
+"""Seconds for which the log is searched for what intake has not taken in."""
 _BEING_MADE: Final = (GenerationState.BUILDING, GenerationState.MOVING, GenerationState.PARTIAL)
 
 
@@ -98,7 +109,9 @@ async def _check(call: Call, request: ErasureRequest) -> None:
     if head is None:
         raise not_found("conversation")
     part = ErasedPart.of(await _ledger(call).erasures(call.key))
-    _check_new(request, head, part)
+    _check_new(request, part)
+    if _is_erased(request, head, part) and not await _may_say_more(call):
+        raise Problem(409, "the conversation is erased already: nothing was said in it since")
     if request.session is not None and not await _has_session(call, head, request.session):
         raise not_found("session")
     for one in await call.gateway.states.generations():
@@ -107,12 +120,39 @@ async def _check(call: Call, request: ErasureRequest) -> None:
             raise Problem(409, what.format(one.name), headers={"Retry-After": "60"})
 
 
-def _check_new(request: ErasureRequest, head: Head, part: ErasedPart | None) -> None:
-    if part is None:
-        return
-    if request.erases is ErasureLevel.CONVERSATION:
-        if part.numbers is not None and not head.open and head.remembered == part.numbers.remembered:
-            raise Problem(409, "the conversation is erased already: nothing was said in it since")
+def _is_erased(request: ErasureRequest, head: Head, part: ErasedPart | None) -> bool:
+    """Whether all of the conversation is to go, and intake has taken in nothing since that was erased."""
+    if request.erases is not ErasureLevel.CONVERSATION or part is None or part.numbers is None:
+        return False
+    return not head.open and head.remembered == part.numbers.remembered
+
+
+async def _may_say_more(call: Call) -> bool:
+    """Whether the log may hold records of the conversation that intake has not taken in: an erasure waits for them."""
+    await call.admit(READ_COST)
+    live, log, key = await call.live(), call.gateway.log(), call.key.encode()
+    taken = (await read_progress(live.store, call.key)).position
+    epoch, offset = split_position(taken) if taken else (live.epoch, -1)
+    begin = offset + 1 if epoch == live.epoch else 0
+    partition = partition_of(key, await log.partitions(Topic.CONVERSATIONS))
+    records = log.read_range(Topic.CONVERSATIONS, partition, begin)
+    try:
+        async with asyncio.timeout(_LOOK_S), call.gateway.lookups.turn(call.caller), aclosing(records):
+            return await _goes_on(records, key, taken, live.epoch)
+    except TimeoutError:  # the eraser finds out
+        return True
+
+
+async def _goes_on(records: AsyncGenerator[Record], key: bytes, taken: int, epoch: int) -> bool:
+    """Whether a record is of the conversation and behind a position; a start of `eunoe up` copies those before it."""
+    async for record in records:
+        if record.key == key and position_in_log(record, epoch) > taken:
+            return True
+    return False
+
+
+def _check_new(request: ErasureRequest, part: ErasedPart | None) -> None:
+    if part is None or request.erases is ErasureLevel.CONVERSATION:
         return
     gone = [id_ for id_ in request.utterance_ids if part.hashed(id_) in part.refused]
     if gone:
