@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer
+from aiokafka.client import AIOKafkaClient
+from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.consumer.subscription_state import SubscriptionState
 
 from eunoe.deploy.clients.connect import environment, on_stack
 from eunoe.deploy.clients.live_settings import with_changes
@@ -63,3 +66,20 @@ def test_the_kafka_plane_knows_no_kind_of_broker():
         path.name for path in streams.rglob("*.py") if re.search("tansu|embedded", path.read_text(), re.IGNORECASE)
     ]
     assert found == []
+
+
+async def test_a_member_of_the_first_generation_of_the_embedded_broker_leaves_its_group():
+    client, subscription = AIOKafkaClient(bootstrap_servers="127.0.0.1:1"), SubscriptionState()
+    consumer = AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1", group_id="g")
+    assert consumer._coordinator is None
+    TansuAdapter().before_leave(consumer)
+    subscription.subscribe({"t"})
+    consumer._coordinator = coordinator = GroupCoordinator(client, subscription, group_id="g")
+    assert coordinator.generation < 0, "no member yet"
+    for generation, after in ((0, 1), (7, 7)):
+        coordinator.generation = generation
+        TansuAdapter().before_leave(consumer)
+        assert coordinator.generation == after
+    coordinator.generation = -1
+    await consumer.stop()
+    await client.close()
