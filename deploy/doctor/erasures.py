@@ -1,14 +1,20 @@
-"""The check of erasures: whether those that were asked for are carried out."""
+"""The check of erasures: whether those that were asked for are carried out, and whether Redis has seen them."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import uuid4
 
-from eunoe.deploy.clients.erasures import open_erasures, waiting_erasures
+from eunoe.deploy.clients.erasures import (
+    check_store_has_seen_erasures,
+    open_erasures,
+    read_erased,
+    waiting_erasures,
+)
 from eunoe.deploy.doctor.findings import Findings
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings, reveal
 from eunoe.schemas.erasure import ErasureLedger
+from eunoe.schemas.errors import Refused, Unavailable
 
 LONG: Final = timedelta(hours=1)
 """The wait from which an erasure is late."""
@@ -20,13 +26,30 @@ _SERVE: Final = "`eunoe erase serve`"
 
 
 async def check_erasures(settings: Settings, findings: Findings) -> None:
-    """Add how many erasures wait, and for how long; only the ledger is asked.
+    """Add how many erasures wait, and for how long, and whether ledger and Redis tell of the same erasures.
 
-    Raises `Refused` for a ledger that cannot be used, `Unavailable`.
+    Raises `Refused` for a ledger that cannot be used, `Unavailable` where it does not answer.
     """
-    if not reveal(settings.erasures):
+    if reveal(settings.erasures):
+        await _check_waiting(settings, findings)
+    else:
         findings.note("no ledger of erasures is set: nothing can be erased, and no retention is kept (EUNOE_ERASURES)")
-        return
+    if reveal(settings.redis_url):
+        await _check_seen(settings, findings)
+
+
+async def _check_seen(settings: Settings, findings: Findings) -> None:
+    """Add what keeps workers from their start, or commands from the log: one of the two stores is an older copy."""
+    for check in (check_store_has_seen_erasures, read_erased):
+        try:
+            await check(settings)
+        except Unavailable:  # the part of Redis tells it
+            return
+        except Refused as fault:
+            findings.fault(str(fault))
+
+
+async def _check_waiting(settings: Settings, findings: Findings) -> None:
     async with open_erasures(settings) as ledger:
         waiting = await waiting_erasures(ledger)
         if not waiting:

@@ -2,6 +2,8 @@
 
 import asyncio
 import importlib.util
+import re
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from pydantic import SecretStr
 from qdrant_client import AsyncQdrantClient
 from qdrant_client.http.exceptions import UnexpectedResponse
+from redis.asyncio import Redis
 
 from eunoe.deploy.doctor.brief import brief_checks
 from eunoe.deploy.doctor.broker import check_in_sync, check_limits, check_replicas
@@ -194,6 +197,43 @@ async def test_erasures_that_are_done_or_refused_wait_no_more(tmp_path: Path):
     assert [(one.level, one.text) for one in findings.found] == [
         (Level.OK, "the ledger of erasures answers; no erasure waits")
     ]
+
+
+@pytest.mark.parametrize(
+    ("in_redis", "in_ledger", "told"),
+    [
+        ({"a"}, {"a"}, []),
+        (set(), {"a"}, ["Redis has not seen 1 of 1 finished erasures.*eunoe erase replay"]),
+        ({"a", "b"}, {"a"}, ["the ledger of erasures lacks 1 of 2.*restore the latest"]),
+        ({"a"}, None, [r"erasures were carried out on these servers \(1\), but there is no ledger"]),
+        (set(), None, []),
+    ],
+)
+async def test_a_ledger_and_a_redis_that_tell_of_different_erasures_are_a_fault(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, in_redis: set[str], in_ledger: set[str] | None, told: list[str]
+):
+    file, at = tmp_path / "ledger.sqlite", datetime.now(UTC)
+    ledger = SqliteErasures(file)
+    for name in in_ledger or ():
+        await ledger.begin(
+            Erasure(request_id=name, key="default/a", level=ErasureLevel.CONVERSATION, at=at, until=0, salt="s")
+        )
+        await ledger.finish(ErasureDone(request_id=name, key="default/a", at=at, receipt="{}"))
+
+    async def applied(_: object) -> set[tuple[str, str]]:
+        return {("default/a", name) for name in in_redis}
+
+    monkeypatch.setattr("eunoe.deploy.clients.erasures.open_redis", lambda _settings: nullcontext(Redis()))
+    monkeypatch.setattr("eunoe.deploy.clients.erasures.AppliedErasures.all", applied)
+    settings = Settings(
+        redis_url=SecretStr("redis://127.0.0.1:1/0"),
+        erasures=None if in_ledger is None else SecretStr(str(file)),
+    )
+    findings = Findings("erasures")
+    await check_erasures(settings, findings)
+    faults = [one.text for one in findings.found if one.level is Level.FAULT]
+    assert len(faults) == len(told)
+    assert all(re.search(words, text) for words, text in zip(told, faults, strict=True)), faults
 
 
 SOUND = {"role": "master", "used_memory": 50 * MIB, "maxmemory": 100 * MIB, "maxmemory_policy": "noeviction"}
