@@ -60,7 +60,7 @@ _WHOLE, _CJK_PART = 5, 4
 _LETTERS = (
     (re.compile(f"[{_RARE_CLASS}]"), 10),
     (re.compile("[\u0e00-\u0e7f]"), 2),
-    (re.compile("[\u1000-\u109f\u1780-\u17ff]"), 3),
+    (re.compile("[\u0d80-\u0dff\u1000-\u109f\u1780-\u17ff]"), 3),
     (re.compile("[\u0900-\u0dff]"), 2),
 )
 """Weights of a letter, by the script of the first letter."""
