@@ -273,7 +273,7 @@ class _SilentMonitor(Monitor):
 class _NoTables(TableManager):
     """Faust's manager of tables, without its second of waiting for some to be declared before it joins the group."""
 
-    logger = logging.getLogger("faust.tables.manager")
+    logger = logging.getLogger("faust.tables")  # mode takes the one of Faust's own class for one to replace
 
     async def on_start(self) -> None:
         """Go on at once: there are no tables."""
