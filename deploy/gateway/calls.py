@@ -54,7 +54,7 @@ class Gateway:
     """Requests that wait for an answer or a session."""
     processes: ProcessRecords
     epoch: int = 0
-    """How often the broker began anew: places in the topics of another epoch mean nothing."""
+    """The count of the broker's beginnings: places in the topics of another epoch mean nothing."""
     erasures: ErasureLedger | None = None
     """`None` where the operator has set none."""
     plans: ErasurePlans = field(default_factory=PlanCommand)

@@ -74,11 +74,11 @@ _USUAL_PORTS: Final = (("https:", ":443"), ("http:", ":80"))
 
 def browser_origins(text: str) -> str:
     """The text, origins with commas between them; raises ``ValueError`` for one that no browser sends."""
-    for one in filter(None, map(str.strip, text.split(","))):
+    for number, one in enumerate(filter(None, map(str.strip, text.split(","))), 1):
         usual = any(one.startswith(scheme) and one.endswith(port) for scheme, port in _USUAL_PORTS)
         if one != "null" and (not _ORIGIN.fullmatch(one) or one != one.lower() or usual):
             raise ValueError(
-                f"no browser sends the origin {one!r:.100}: write it like https://chat.example or http://localhost:5173,"
+                f"no browser sends origin {number} of these: write it like https://chat.example or http://localhost:5173,"
                 " in small letters, without a path, a slash at its end or the usual port; '*' is none"
             )
     return text

@@ -42,6 +42,9 @@ class OverNothing(Eraser):
     async def unfinished(self) -> list[Erasure]:
         return []
 
+    async def handled(self, _key: str, _limit_s: float) -> None:
+        """Nothing is left to be handled."""
+
     async def read(self, _key: str) -> tuple[list[Any], int]:
         return [], HANDLED
 

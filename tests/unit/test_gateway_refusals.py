@@ -325,7 +325,7 @@ def test_origins_that_browsers_send_are_taken(origins):
      "https://Chat.example", "https://chat.example:443", "http://chat.example:80", "https://a.example https://b.example"],
 )  # fmt: skip
 def test_an_origin_that_no_browser_sends_is_refused_at_the_start(origin):
-    with pytest.raises(ValidationError, match="no browser sends the origin"):
+    with pytest.raises(ValidationError, match="no browser sends origin 2 of these"):
         GatewaySettings(cors_origins=f"https://a.example,{origin}")
 
 

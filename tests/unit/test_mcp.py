@@ -104,6 +104,17 @@ async def test_an_utterance_with_an_id_counts_once(gateway):
     assert "409: this utterance_id was used before" in other.content[0].text
 
 
+async def test_an_answer_that_does_not_come_in_time_is_to_be_asked_for_later(tmp_path):
+    late = make_gateway(tmp_path, GatewaySettings(wait_seconds=0.1))
+    late.log.lagging = True
+    async with agent(late, late.key()) as client:
+        found = await client.call_tool("ask", {"question": "Where?", "speaker": "Ben", "conversation_id": "c"})
+    await late.app.mcp.stop()
+    assert found.is_error
+    assert "504: no answer came in time" in found.content[0].text
+    assert "fetch" not in found.content[0].text
+
+
 async def test_forgetting_says_what_is_done_and_what_is_not(gateway):
     async with agent(gateway, gateway.key()) as client, gateway.client() as http:
         await told(http)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Annotated, Any, Final, TypeVar
 from uuid import uuid4
 
@@ -35,7 +36,7 @@ from eunoe.schemas.errors import EunoeError
 from eunoe.schemas.events import DEFAULT_AGENT, Strategy
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.replies import Recalled, Reply, Source
-from eunoe.streams.gateway import GatewayConnection, GatewayRequest, path_of, quoted
+from eunoe.streams.gateway import GatewayConnection, GatewayFailed, GatewayRequest, path_of, quoted
 
 REQUEST_S: Final = 30.0
 """Longest time of a request, with all attempts."""
@@ -278,7 +279,12 @@ async def _read(gateway: GatewayConnection, path: str) -> bytes:
 
 async def _answered(gateway: GatewayConnection, path: str, body: dict[str, Any], form: type[FormT]) -> FormT:
     request = GatewayRequest("POST", path, _given(body), waits=True)
-    return form.from_json(await gateway.request(request, ANSWER_S))
+    try:
+        return form.from_json(await gateway.request(request, ANSWER_S))
+    except GatewayFailed as fault:
+        if fault.status == HTTPStatus.GATEWAY_TIMEOUT:  # its detail names an address, which no tool fetches
+            raise ToolError("504: no answer came in time, the memory may be behind: try again later") from None
+        raise
 
 
 async def _fitting(gateway: GatewayConnection, path: str, query: str | None) -> str:
