@@ -2,33 +2,26 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, Final
-from uuid import uuid4
 
 import typer
 from typer.core import TyperGroup
 
+from eunoe.deploy.cli.erasing import ErasureWords, opened_eraser, print_outcome, print_plans
 from eunoe.deploy.cli.output import Json, console, note, print_json, set_log_level
-from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.connect import connected_settings
-from eunoe.deploy.clients.erasures import open_erasures
-from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.exits import Exit
-from eunoe.deploy.generations.erase.loop import WorkedOff, alone, work_off
-from eunoe.deploy.generations.erase.receipt import Receipt
+from eunoe.deploy.generations.erase.loop import WorkedOff, work_off
 from eunoe.deploy.generations.erase.run import Eraser, NotNow
 from eunoe.deploy.generations.erase.serve import serve_erasures
 from eunoe.deploy.generations.erase.verify import Checked, verify_receipt
-from eunoe.deploy.generations.repair import StillWritten, Unhandled
+from eunoe.deploy.generations.repair import Unhandled
 from eunoe.deploy.inspect.counted import counted
-from eunoe.schemas.erasure import Erasure, ErasureLevel, ErasureRequest
-from eunoe.schemas.errors import ErasedAlready, Refused, RequestRefused, Unavailable
+from eunoe.schemas.erasure import Erasure, ErasureRequest
+from eunoe.schemas.errors import ErasedAlready, RequestRefused
 from eunoe.schemas.events import DEFAULT_TENANT
-from eunoe.schemas.identity import conversation_key
 
 RUN: Final = "run"
 REFUSED: Final = "refused"
@@ -189,73 +182,6 @@ def verify(
         raise typer.Exit(Exit.FAILED)
 
 
-class ErasureWords:
-    """The words of a command line."""
-
-    def __init__(
-        self, conversation: str | None, utterances: Sequence[str], session: str | None, tenant: str, everything: bool
-    ) -> None:
-        if (conversation is None) != everything:
-            raise Refused("give one conversation, or --all-conversations for all of the tenant's")
-        if sum((bool(utterances), session is not None, everything)) > 1:
-            raise Refused("give --utterance, --session or --all-conversations, not several of them")
-        self.conversation, self.utterances, self.session, self.tenant = conversation, utterances, session, tenant
-        self._request_id, self._at = str(uuid4()), datetime.now(UTC)
-
-    @property
-    def key(self) -> str:
-        """The key of the one conversation."""
-        assert self.conversation is not None
-        return conversation_key(self.tenant, self.conversation)
-
-    @property
-    def question(self) -> str | None:
-        """The question before whole conversations go; `None` where only a part of one does."""
-        if self.conversation is None:
-            return f"Erase all conversations of tenant {self.tenant!r} for good?"
-        if self.utterances or self.session is not None:
-            return None
-        return f"Erase the whole conversation {self.conversation!r} of tenant {self.tenant!r} for good?"
-
-    def check_part(self) -> None:
-        """Raise `Refused` where the words name no part of the conversation."""
-        if not self.utterances and self.session is None:
-            raise Refused("name what to unsay: --utterance ID, or --session; `eunoe erase` takes whole conversations")
-
-    async def requests(self, eraser: Eraser) -> list[ErasureRequest]:
-        """One request for each conversation."""
-        if self.conversation is not None:
-            return [self._request(self.key, None)]
-        keys = await eraser.conversations(conversation_key(self.tenant, "x").removesuffix("x"))
-        if not keys:
-            raise Refused(f"tenant {self.tenant!r} has no conversation")
-        return [self._request(key, ErasureLevel.TENANT) for key in keys]
-
-    def _request(self, key: str, level: ErasureLevel | None) -> ErasureRequest:
-        return ErasureRequest(
-            request_id=self._request_id,
-            key=key,
-            at=self._at,
-            utterance_ids=tuple(dict.fromkeys(self.utterances)),
-            session=self.session,
-            level=level,
-        )
-
-
-@asynccontextmanager
-async def opened_eraser(*, quiet: bool, erases: bool = False) -> AsyncIterator[Eraser]:
-    """An eraser of the live deployment, which shows its progress unless ``quiet``.
-
-    One that ``erases`` waits until no other process does.
-    """
-    settings = await live_settings(connected_settings())
-    async with open_erasures(settings) as ledger, AsyncExitStack() as closing:
-        if erases:
-            await closing.enter_async_context(alone(ledger))
-        with ProgressBars(quiet=quiet, transient=True) as bars:
-            yield Eraser(settings, ledger, bars)
-
-
 async def _plan(wanted: ErasureWords) -> list[Erasure]:
     async with opened_eraser(quiet=True) as eraser:
         return await _passed(wanted, eraser, eraser.plan)
@@ -306,51 +232,3 @@ async def _replay(*, quiet: bool) -> WorkedOff:
 async def _verify(text: bytes) -> Checked:
     async with opened_eraser(quiet=True) as eraser:
         return await verify_receipt(eraser, text)
-
-
-def print_plans(planned: Sequence[Erasure], *, as_json: bool) -> None:
-    """Print what erasures would remove, by place."""
-    if as_json:
-        print_json([_shown(one) for one in planned])
-    for one in () if as_json else planned:
-        _print_plan(one)
-
-
-def _shown(erasure: Erasure) -> dict[str, Any]:
-    return {
-        "key": erasure.key,
-        "level": erasure.level.value,
-        "utterances": len(erasure.refused),
-        "places": {one.place: one.count for one in erasure.before},
-    }
-
-
-def _print_plan(erasure: Erasure) -> None:
-    told = f"{erasure.key}: {erasure.level.value}, {counted(len(erasure.refused), 'utterance')}"
-    console.print(told, highlight=False, markup=False)
-    for one in erasure.before:
-        console.print(f"  {one.count:>6} {one.place}", highlight=False, markup=False)
-
-
-def print_outcome(found: WorkedOff, *, as_json: bool) -> None:
-    """Print the receipts of what was erased; raises the fault for which the rest waits."""
-    if found.receipts or found.waiting is None:
-        _print_receipts(found.receipts, as_json=as_json)
-    if found.waiting is not None:
-        raise to_be_finished(found.waiting) if isinstance(found.waiting, StillWritten) else found.waiting
-
-
-def to_be_finished(fault: StillWritten) -> Unavailable:
-    """The fault of an erasure that has begun, with the command that finishes it; one that has not is told as it is."""
-    if isinstance(fault, Unhandled):
-        return fault
-    return Unavailable(f"{fault}: `eunoe erase replay` finishes what has begun there", fault.server)
-
-
-def _print_receipts(receipts: Sequence[Receipt], *, as_json: bool) -> None:
-    """Print receipts as JSON; a single one stands alone, unless scripts read it."""
-    documents = [receipt.model_dump(mode="json") for receipt in receipts]
-    if as_json or len(documents) != 1:
-        print_json(documents)
-    else:
-        print_json(documents[0])

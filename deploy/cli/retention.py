@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import typer
 
-from eunoe.deploy.cli.erase import opened_eraser, print_outcome, print_plans
+from eunoe.deploy.cli.erasing import opened_eraser, print_outcome, print_plans
 from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.erasures import open_erasures

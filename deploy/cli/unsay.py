@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from eunoe.deploy.cli.erase import ErasureWords, opened_eraser, to_be_finished
+from eunoe.deploy.cli.erasing import ErasureWords, opened_eraser, to_be_finished
 from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.generations.erase.difference import erase_and_compare, foresee
 from eunoe.deploy.generations.repair import StillWritten

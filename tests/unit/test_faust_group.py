@@ -96,6 +96,8 @@ async def test_what_nobody_polls_is_reported_at_the_second_look(
     monkeypatch.setattr(asyncio, "sleep", nap)
     await ConsumerThread.watch_membership(thread)
     assert reported == told
+
+
 async def test_the_log_of_a_worker_has_nothing_of_faust_s_services():
     owner: Any = SimpleNamespace(kafka=KafkaSettings())
     app = open_group("eunoe.v1.one", ["eunoe.conversations"], owner)
