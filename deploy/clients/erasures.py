@@ -51,19 +51,28 @@ async def is_pending(ledger: ErasureLedger) -> bool:
     return bool(await waiting_erasures(ledger))
 
 
+async def unseen_erasures(settings: Settings, ledger: ErasureLedger) -> tuple[int, int]:
+    """How many of the finished erasures the state store lacks, as it does where it went back, and how many there are.
+
+    Raises `Unavailable`.
+    """
+    done = {(one.key, one.request_id) for one in await ledger.done()}
+    if not done:
+        return 0, 0
+    async with open_redis(settings) as redis:
+        lacking = done - await AppliedErasures(redis, settings.prefix).all()
+    return len(lacking), len(done)
+
+
 async def check_store_has_seen_erasures(settings: Settings) -> None:
     """Raise `Refused` where the state store lacks finished erasures (it was restored), and `Unavailable`."""
     if settings.erasures is None:
         return
     async with open_erasures(settings) as ledger:
-        done = {(one.key, one.request_id) for one in await ledger.done()}
-    if not done:
-        return
-    async with open_redis(settings) as redis:
-        lacking = done - await AppliedErasures(redis, settings.prefix).all()
+        lacking, done = await unseen_erasures(settings, ledger)
     if lacking:
         raise Refused(
-            f"Redis has not seen {len(lacking)} of {len(done)} finished erasures: it was restored from a backup;"
+            f"Redis has not seen {lacking} of {done} finished erasures: it was restored from a backup;"
             " run `eunoe erase replay` before any worker"
         )
 

@@ -8,13 +8,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from redis.asyncio import Redis
 
 from eunoe.deploy.clients.erasures import is_pending
 from eunoe.deploy.generations.erase import retention, run, serve
@@ -25,7 +26,7 @@ from eunoe.deploy.generations.erase.run import Eraser, NotNow
 from eunoe.deploy.generations.repair import Repairer, StillWritten, Unhandled
 from eunoe.deploy.observability.health import HealthReport, HealthState, Phase
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.erasure import Erasure, ErasureRequest, RetentionPolicy
+from eunoe.schemas.erasure import Erasure, ErasureDone, ErasureRequest, RetentionPolicy
 from eunoe.schemas.errors import Misconfigured, Refused, RequestRefused, Unavailable
 from eunoe.streams.record import Record
 from eunoe.streams.sealed_log import position_in_log
@@ -350,3 +351,63 @@ def running(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[
     finally:
         process.kill()
         process.wait()
+
+
+class Applied:
+    """Whether Redis has seen each of these erasures; it goes back where one is taken out."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen: set[tuple[str, str]] | None = set()
+
+        async def every(_: object) -> set[tuple[str, str]]:
+            if self.seen is None:
+                raise Unavailable("Redis is away", "Redis")
+            return set(self.seen)
+
+        monkeypatch.setattr("eunoe.deploy.clients.erasures.open_redis", lambda _settings: nullcontext(Redis()))
+        monkeypatch.setattr("eunoe.deploy.clients.erasures.AppliedErasures.all", every)
+
+
+async def finished(ledger: MemoryErasures, number: int) -> tuple[str, str]:
+    """An erasure that the ledger has as done."""
+    one = request(number)
+    await ledger.finish(ErasureDone(request_id=one.request_id, key=one.key, at=NOW, receipt="{}"))
+    return one.key, one.request_id
+
+
+async def test_a_redis_that_went_back_behind_an_erasure_is_found_until_that_is_carried_out_again(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    applied, ledger = Applied(monkeypatch), MemoryErasures()
+    now = 100.0
+    monkeypatch.setattr(serve, "monotonic", lambda: now)
+    unseen = serve.UnseenErasures(Settings(), ledger)
+    assert not await unseen.found()
+    applied.seen = {await finished(ledger, 1)}
+    now = 110.0
+    assert not await unseen.found()
+    applied.seen = set()
+    now = 112.0
+    assert not await unseen.found(), "it looks every five seconds"
+    now = 116.0
+    assert [await unseen.found(), await unseen.found()] == [True, True]
+    applied.seen = None
+    assert not await unseen.found(), "others tell of a Redis that is away"
+    applied.seen = {("acme/c1", "r1")}
+    assert not await unseen.found()
+
+
+@pytest.mark.timeout(20)
+async def test_an_eraser_at_work_erases_again_what_redis_shows_again(monkeypatch: pytest.MonkeyPatch):
+    applied, ledger, rounds = Applied(monkeypatch), MemoryErasures(), asyncio.Event()
+    await finished(ledger, 1)
+
+    async def again(*_: object, **__: object) -> None:
+        applied.seen = {("acme/c1", "r1")}
+        rounds.set()
+
+    monkeypatch.setattr(serve, "_round", again)
+    working = asyncio.create_task(serve._work(Settings(), ledger, 0.01, HealthState()))
+    await rounds.wait()
+    working.cancel()
+    await asyncio.wait({working})

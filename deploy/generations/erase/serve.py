@@ -5,10 +5,11 @@ import logging
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-from eunoe.deploy.clients.erasures import is_pending, open_erasures
+from eunoe.deploy.clients.erasures import is_pending, open_erasures, unseen_erasures
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.generations.erase.loop import alone, work_off
 from eunoe.deploy.generations.erase.retention import run_retention, trusted_now
@@ -24,6 +25,8 @@ from eunoe.schemas.errors import Refused, Unavailable
 log = logging.getLogger(__name__)
 
 _ERASURES: Final = "erasures"
+_UNSEEN_EVERY_S: Final = 5.0
+"""Seconds between two looks whether Redis still has what was erased; a stage looks as often whether it went back."""
 
 
 async def serve_erasures(settings: Settings, *, once: bool, poll_s: float) -> None:
@@ -68,10 +71,11 @@ async def _served(health: HealthState, address: str | None) -> AsyncIterator[Non
 
 async def _work(settings: Settings, ledger: ErasureLedger, poll_s: float, health: HealthState) -> None:
     swept, sweeps = float("-inf"), False
+    unseen = UnseenErasures(settings, ledger)
     while True:
         try:
             sweeps = monotonic() - swept >= RETENTION_EVERY_S and bool(current_policies(await ledger.retentions()))
-            if sweeps or await is_pending(ledger):
+            if sweeps or await is_pending(ledger) or await unseen.found():
                 await _round(settings, ledger, sweeps=sweeps)
             swept = monotonic() if sweeps else swept
         except (Refused, Unavailable) as fault:  # also refused logins and embedders: they may change while it waits
@@ -83,6 +87,29 @@ async def _work(settings: Settings, ledger: ErasureLedger, poll_s: float, health
         else:
             health.held.pop(_ERASURES, None)
             await asyncio.sleep(poll_s)
+
+
+@dataclass(slots=True)
+class UnseenErasures:
+    """Looks now and then whether Redis lacks finished erasures: it went back, and shows again what was erased."""
+
+    settings: Settings
+    ledger: ErasureLedger
+    _looked: float = float("-inf")
+
+    async def found(self) -> bool:
+        """Whether there are any; False between two looks, and while Redis is away."""
+        if monotonic() - self._looked < _UNSEEN_EVERY_S:
+            return False
+        try:
+            lacking, done = await unseen_erasures(self.settings, self.ledger)
+        except Unavailable:
+            return False
+        if lacking:  # the next look is at once, until they are carried out
+            log.error("REDIS WENT BACK: it has not seen %d of %d finished erasures: erasing again", lacking, done)
+            return True
+        self._looked = monotonic()
+        return False
 
 
 async def _round(settings: Settings, ledger: ErasureLedger, *, sweeps: bool) -> None:
