@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
+from eunoe.streams.access import why_denied
 from eunoe.streams.broker_adapter import ConsumerLoad, Notify
 from eunoe.streams.cancelling import cancelled
 from eunoe.streams.plain_consumer import end_offsets, open_adapted_consumer, open_consumer
@@ -84,8 +85,10 @@ class Follower:
             try:
                 batches = await consumer.getmany(timeout_ms=_POLL_MS)
             except Exception as fault:
-                log.exception("reading failed: %s", ", ".join({each.topic for each in self.next}))
-                self._fail(f"reading failed: {fault}")
+                denied = why_denied(self._kafka, fault)
+                if denied is None:
+                    log.exception("reading failed: %s", ", ".join({each.topic for each in self.next}))
+                self._fail(f"reading failed: {denied or fault}")
                 await asyncio.sleep(_PAUSE_S)
                 continue
             for partition, batch in batches.items():
