@@ -66,7 +66,7 @@ def _named(fault: KafkaError) -> str:
 
 
 def how_to_see_topics(kafka: KafkaSettings) -> str:
-    """What to do where the broker does not name a topic; it hides those that a user may not see."""
+    """Advice where the broker does not name a topic; it hides those that a user may not see."""
     if kafka.security_protocol is Security.PLAINTEXT:
         return "run `eunoe topics create`"
     return f"run `eunoe topics create`, or grant {_user(kafka)} Describe: Kafka hides topics from those without it"

@@ -52,7 +52,7 @@ async def is_pending(ledger: ErasureLedger) -> bool:
 
 
 async def unseen_erasures(settings: Settings, ledger: ErasureLedger) -> tuple[int, int]:
-    """How many of the finished erasures the state store lacks, as it does where it went back, and how many there are.
+    """Count the finished erasures that the state store lacks, as it does where it went back, and all finished ones.
 
     Raises `Unavailable`.
     """
