@@ -20,6 +20,8 @@ class ConsumerLoad:
     """Whether somebody waits for the outcome of the records."""
     is_awaited: Callable[[], bool] = lambda: True
     """Whether somebody waits now; a notification tells that somebody began to."""
+    is_fed: Callable[[], bool] = lambda: False
+    """Whether what is written to its topics is written in this process, which notifies it each time."""
     may_rest: Callable[[], bool] = lambda: True
     """Whether records may be fetched ever more seldom while none come; a notification ends that."""
     brief: bool = False

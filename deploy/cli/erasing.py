@@ -1,4 +1,4 @@
-"""What the commands that erase have in common: the words of their lines, an eraser, and what they print."""
+"""Parts that the commands which erase share: the words of their lines, an eraser, and what they print."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager

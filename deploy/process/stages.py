@@ -1,9 +1,10 @@
 """Assembles a stage in a worker: its decision, its runner, its consumer, its meters and its background work."""
 
 import re
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from eunoe.deploy.clients.bootstrap import DAY_S, Clients
 from eunoe.deploy.clients.shared import open_cold_store
@@ -17,6 +18,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import REQUEST_AGE_S
 from eunoe.schemas.ports import ColdStore, StateStore
 from eunoe.streams.group.limits import QUEUED_BYTES, DispatchLimits
+from eunoe.streams.group.partition import LogicalPartition
 from eunoe.streams.group.stage_consumer import StageConsumer
 from eunoe.streams.group.stage_options import StageOptions, StartPosition
 from eunoe.streams.record import Record
@@ -85,6 +87,7 @@ class StageFactory:
             backpressure=(lambda: None) if spec.answers else backpressure.most_in_work,
             loop_lag_s=lambda: self.meter.loop.recent_s,
             interactive=spec.answers,
+            is_fed=partial(is_fed, spec, self.meter.consumers),
         )
         if spec.reads_log:
             options = replace(
@@ -213,3 +216,24 @@ def _is_ask(record: Record) -> bool:
 def _is_control(record: Record) -> bool:
     """Whether a record of the log concerns its whole partition: a promotion, by its looks."""
     return record.key is None and b"generation_promoted" in record.value
+
+
+class Member(Protocol):
+    """A consumer of a stage, as far as `is_fed` asks it."""
+
+    def assigned(self) -> set[LogicalPartition]:
+        """The partitions assigned to it now; none while they are being reassigned."""
+        ...
+
+
+def is_fed(spec: StageSpec, members: Mapping[str, Member]) -> bool:
+    """Whether all that other stages write for a stage is written in this process, which notifies its consumer.
+
+    ``members``: the consumers of this process by stage. A stage writes to the partition that it reads, so those that
+    write must have each partition that this one has. What commands write is found by looking, a little later.
+    """
+    if spec.reads_log or spec.name not in members:
+        return False
+    own = {partition for _, partition in members[spec.name].assigned()}
+    writers = [one.name for one in STAGES.values() if not set(one.outputs).isdisjoint(spec.inputs)]
+    return all(name in members and own <= {partition for _, partition in members[name].assigned()} for name in writers)

@@ -70,7 +70,7 @@ class StageConsumer:
             urgent=options.urgent,
             limits=replace(options.limits, ack_interval_s=kafka.commit_interval_ms / 1000 * _ACK_SHARE),
         )
-        self.load = ConsumerLoad(options.loop_lag_s, interactive=options.interactive)
+        self.load = ConsumerLoad(options.loop_lag_s, interactive=options.interactive, is_fed=options.is_fed)
         self._app: GroupApp | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._crash = asyncio.Event()

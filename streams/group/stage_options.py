@@ -31,3 +31,5 @@ class StageOptions:
     """Current lag of the event loop, in seconds. The adapter of the broker may pace fetches by it."""
     interactive: bool = True
     """Whether somebody waits for the outcome of the records."""
+    is_fed: Callable[[], bool] = lambda: False
+    """Whether what is written to its topics is written in this process, which notifies it each time."""

@@ -41,6 +41,19 @@ def test_notified_and_interactive_consumers_are_delayed_less(least_s: float, loo
     assert interactive >= least_s
 
 
+@given(st.floats(0.001, 1), SECONDS, st.booleans())
+def test_one_that_is_notified_of_what_it_reads_looks_more_seldom_and_comes_as_soon(
+    least_s: float, loop_lag_s: float, interactive: bool
+):
+    looks, waits = (
+        delay_s(least_s, loop_lag_s, interactive=interactive, notified=False, fed=fed) for fed in (True, False)
+    )
+    assert looks > 9.9 * (least_s if interactive else 10 * least_s)
+    assert looks >= waits
+    notified = delay_s(least_s, loop_lag_s, interactive=interactive, notified=True, fed=True)
+    assert notified == delay_s(least_s, loop_lag_s, interactive=interactive, notified=True)
+
+
 class Fetched:
     """The fetches of a consumer of one partition.
 

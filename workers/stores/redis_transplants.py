@@ -84,7 +84,7 @@ class RedisTransplants:
     def _expected(
         self, key: str, first: Ledger, others: Mapping[str, Ledger], places: Mapping[str, int]
     ) -> list[str | int | bytes]:
-        """What the script compares the ledgers with."""
+        """The words of the script with which it compares the ledgers."""
         words: list[str | int | bytes] = [first.applied, _outbox_number(first), len(others)]
         for stage, other in others.items():
             words += [places[self._keys.ledger(Scope(stage, key))], other.applied, _outbox_number(other), other.lates]
@@ -131,7 +131,7 @@ class RedisTransplants:
 def _to_write(
     hashes: "Mapping[str, _Rows]", staged: Mapping[str, str], places: Mapping[str, int]
 ) -> Iterator[str | int | bytes]:
-    """What the script writes of the hashes: all of a short one; of a long one where it is staged."""
+    """The words of the script about the hashes: all of a short one; of a long one where it is staged."""
     for name, rows in hashes.items():
         if name in staged:
             yield from ("staged", places[name], 1, places[staged[name]])

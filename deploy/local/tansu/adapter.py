@@ -24,7 +24,9 @@ class TansuAdapter:
     def attach(self, consumer: AIOKafkaConsumer, load: ConsumerLoad) -> Notify:
         """Pace the fetches of a consumer; a brief one is not delayed."""
         least_s = 0.0 if load.brief else DELAY_S
-        pacing = Pacing(least_s, load.loop_lag_s, lambda: load.interactive and load.is_awaited(), load.may_rest)
+        pacing = Pacing(
+            least_s, load.loop_lag_s, lambda: load.interactive and load.is_awaited(), load.is_fed, load.may_rest
+        )
         pacing.attach(consumer)
         return pacing.notify
 

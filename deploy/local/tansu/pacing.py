@@ -22,6 +22,7 @@ from aiokafka.protocol.fetch import FetchRequest
 MAX_DELAY_S = 0.2
 """Longest delay on account of a lagging event loop, in seconds."""
 _BACKGROUND_FACTOR = 10
+_FED_FACTOR = 10
 IDLE_AFTER_S = 10.0
 """Time without records and notifications after which a consumer is idle."""
 MAX_REST_S = 2.0
@@ -34,17 +35,17 @@ MAX_READ_MS = 1_000
 """Most time that a fetch grants the broker."""
 
 
-def delay_s(least_s: float, loop_lag_s: float, *, interactive: bool, notified: bool) -> float:
+def delay_s(least_s: float, loop_lag_s: float, *, interactive: bool, notified: bool, fed: bool = False) -> float:
     """The delay between two fetches in seconds; 0 where ``least_s`` is 0.
 
     It is never under ``loop_lag_s`` (up to `MAX_DELAY_S`): fetching sooner than the event loop takes the records gains
     nothing. Beyond that a notified consumer is not delayed, an ``interactive`` one by ``least_s``, any other by ten
-    times as much.
+    times as much. One that is ``fed``, notified of all but what commands write, is delayed by ten times as much.
     """
     if least_s <= 0:
         return 0.0
-    own_s = 0.0 if notified else least_s if interactive else _BACKGROUND_FACTOR * least_s
-    return max(own_s, min(loop_lag_s, MAX_DELAY_S))
+    factor = (1 if interactive else _BACKGROUND_FACTOR) * (_FED_FACTOR if fed else 1)
+    return max(0.0 if notified else factor * least_s, min(loop_lag_s, MAX_DELAY_S))
 
 
 def is_behind(assignment: Assignment, request: FetchRequest, asked: Mapping[tuple[str, int], int]) -> bool:
@@ -114,11 +115,13 @@ class Pacing:
         least_s: float,
         loop_lag_s: Callable[[], float] = lambda: 0.0,
         is_interactive: Callable[[], bool] = lambda: True,
+        is_fed: Callable[[], bool] = lambda: False,
         may_rest: Callable[[], bool] = lambda: True,
     ) -> None:
         self._least_s = least_s
         self._loop_lag_s = loop_lag_s
         self._is_interactive = is_interactive
+        self._is_fed = is_fed
         self._may_rest = may_rest
         self._since = 0.0
         self._active_at = time.monotonic()
@@ -150,8 +153,13 @@ class Pacing:
         self._notified = False
 
     def _left_s(self) -> float:
-        interactive = self._is_interactive()
-        delay = delay_s(self._least_s, self._loop_lag_s(), interactive=interactive, notified=self._notified)
+        delay = delay_s(
+            self._least_s,
+            self._loop_lag_s(),
+            interactive=self._is_interactive(),
+            notified=self._notified,
+            fed=self._is_fed(),
+        )
         if delay and not self._notified and self._may_rest():
             delay = max(delay, rest_s(self._since - self._active_at))
         return self._since + delay - time.monotonic()
