@@ -79,14 +79,15 @@ LONG = StoredConversation(
 
 
 async def test_what_is_long_leaves_nothing_beside_its_place(
-    store: Store, transplants: Transplants, redis: RedisClient | None
+    store: Store, transplants: Transplants, redis: RedisClient | None, keys: Keys
 ) -> None:
     assert await transplants.swap(KEY, TABLES, LONG, Ledger())
-    before = await names_in(redis)
+    before = await names_of(redis, keys)
     assert not await transplants.swap(KEY, TABLES, LONG, Ledger(8)), "it is not as expected"
-    assert await names_in(redis) == before
+    assert await names_of(redis, keys) == before
+    assert (redis is None) == (not before)
     assert await transplants.swap(KEY, TABLES, LONG, Ledger(7))
-    assert await names_in(redis) == before
+    assert await names_of(redis, keys) == before
     assert all([await redis.ttl(name) == -1 for name in before] if redis else ["in memory nothing goes by itself"])
     assert await store.scan("update", KEY, "memories") == LONG.tables["update", "memories"]
 
@@ -98,15 +99,17 @@ async def test_what_takes_so_long_that_its_first_part_has_gone_changes_nothing(
         pytest.skip("in memory all is written at once")
     await live(store, KEY)
     before = await transplants.export(KEY, TABLES)
-    monkeypatch.setattr("eunoe.workers.stores.staging.STAGED_MS", 1)
+    monkeypatch.setattr("eunoe.workers.stores.staging.STAGED_MS", 0)
     with pytest.raises(Unavailable, match=r"writing acme/c.*took longer than 600 s"):
         await transplants.swap(KEY, TABLES, LONG, before.ledgers["intake"])
     assert await transplants.export(KEY, TABLES) == before
 
 
-async def names_in(redis: RedisClient | None) -> set[str]:
-    """The keys that are there."""
-    return set() if redis is None else {as_text(name) async for name in redis.scan_iter()}
+async def names_of(redis: RedisClient | None, keys: Keys) -> set[str]:
+    """The keys of the conversation that are there."""
+    begin = keys.stub(KEY).removesuffix("cold")
+    names = set() if redis is None else {as_text(name) async for name in redis.scan_iter()}
+    return {name for name in names if name.startswith(begin)}
 
 
 async def test_it_comes_back_as_it_was_and_work_goes_on(store: Store, transplants: Transplants) -> None:
