@@ -94,16 +94,24 @@ def killed_at(call: int) -> Iterator[None]:
         yield
 
 
+def eraser_of(pipeline: Pipeline, path: Path) -> Eraser:
+    """An eraser with a ledger of its own."""
+    settings = pipeline.settings.model_copy(update={"erasures": SecretStr(str(path)), "generation": "v1"})
+    return Eraser(settings, SqliteErasures(path))
+
+
+async def two_told(pipeline: Pipeline) -> None:
+    """Two sessions of each of two conversations, remembered."""
+    await pipeline.produce(*sessions("mine"), *sessions("other"))
+    await pipeline.remembered(2, "mine")
+    await pipeline.remembered(2, "other")
+
+
 async def test_an_erasure_that_is_killed_again_and_again_is_finished(pipeline: Pipeline, tmp_path: Path):
-    ledger = SqliteErasures(tmp_path / "ledger.sqlite")
-    settings = pipeline.settings.model_copy(
-        update={"erasures": SecretStr(str(tmp_path / "ledger.sqlite")), "generation": "v1"}
-    )
-    eraser = Eraser(settings, ledger)
+    eraser = eraser_of(pipeline, tmp_path / "ledger.sqlite")
+    settings, ledger = eraser.settings, eraser.ledger
     async with pipeline.up():
-        await pipeline.produce(*sessions("mine"), *sessions("other"))
-        await pipeline.remembered(2, "mine")
-        await pipeline.remembered(2, "other")
+        await two_told(pipeline)
         assert any("Zanzibar" in text for text in await told(settings, "mine"))
         untouched = (await digest(settings, "other")).sha256
         with pytest.raises(Refused, match="no such utterance"):
@@ -145,15 +153,10 @@ async def test_an_erasure_that_is_killed_again_and_again_is_finished(pipeline: P
 async def test_what_was_accepted_before_a_request_goes_though_intake_handles_it_later(
     pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    ledger = SqliteErasures(tmp_path / "ledger.sqlite")
-    settings = pipeline.settings.model_copy(
-        update={"erasures": SecretStr(str(tmp_path / "ledger.sqlite")), "generation": "v1"}
-    )
-    eraser = Eraser(settings, ledger)
+    eraser = eraser_of(pipeline, tmp_path / "ledger.sqlite")
+    settings, ledger = eraser.settings, eraser.ledger
     async with pipeline.up():
-        await pipeline.produce(*sessions("mine"), *sessions("other"))
-        await pipeline.remembered(2, "mine")
-        await pipeline.remembered(2, "other")
+        await two_told(pipeline)
     await pipeline.produce(said("mine", 4), said("other", 4), said("other", 5))
     await ledger.request(request("mine"))
     await ledger.request(request("other", "u4"))

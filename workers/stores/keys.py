@@ -76,7 +76,7 @@ class Keys:
         return f"{self._tagged('log')}:cold-erased"
 
     def staged(self, name: str, token: str) -> str:
-        """The name of a key while it is brought back; no key of a stage contains ``~``."""
+        """The name of a key that is written beside its place; no key of a stage contains ``~``."""
         return f"{name}~{token}"
 
     def positions(self, stage: str, number: int = 0) -> str:
