@@ -15,14 +15,15 @@ from eunoe.schemas.errors import Refused
 from eunoe.workers.models.batching import Batcher
 from eunoe.workers.text.caches import cached_by_word
 from eunoe.workers.text.terms import composed
-from eunoe.workers.text.tokens import count_tokens, count_words
+from eunoe.workers.text.tokens import ACCENTS, count_tokens, count_words
 from eunoe.workers.text.words import GIVEN_NAMES, NUMBER_WORDS, is_negation, weight
 
 _TAG = re.compile(r"^[^\n:]{1,100}:(?=\s)", re.MULTILINE)
+_LETTERS = rf"\w[\w{ACCENTS}]*"
 _UNIT = re.compile(
     r"https?://\S+|[\w.+-]{1,64}@[\w-]+\.[\w.-]+"  # addresses stay whole; 64 is their bound in RFC 5321
     r"|[$€£¥]?\d+(?:[.,:/-]\d+)*%?(?!\w)"  # and so do numbers with their signs
-    r"|\w+(?:['’-]\w+)*|[^\w\s]"
+    rf"|{_LETTERS}(?:['’-]{_LETTERS})*|[^\w\s]"  # an accent of its own belongs to the letter before it
 )
 _SENTENCE_END = frozenset(".!?…。！？")
 _OPENS = frozenset("\"'“‘([*-–—")
@@ -114,10 +115,9 @@ def _check_keep(keep: float) -> None:
 def drop_words(text: str, keep: float) -> str:
     """``text`` without its least informative words: at least the share ``keep`` of its tokens stays.
 
-    Accents that come as characters of their own are joined with their letters first: else each cuts its word in two.
+    Words with accents that are characters of their own stay as they are, and whole; they count as composed.
     """
-    text = composed(text)
-    total = count_words(text)
+    total = min(count_words(text), count_words(composed(text)))
     spare = total - math.ceil(keep * total - 1e-9)
     units = list(_units(text))
     if spare <= 0 or not units:
