@@ -183,7 +183,7 @@ def verify(
 
 
 async def _plan(wanted: ErasureWords) -> list[Erasure]:
-    async with opened_eraser(quiet=True) as eraser:
+    async with opened_eraser(quiet=True, patient=wanted.is_one) as eraser:
         return await _passed(wanted, eraser, eraser.plan)
 
 
@@ -213,7 +213,7 @@ async def _passed(
 
 async def _run(wanted: ErasureWords, *, wait: bool, quiet: bool) -> WorkedOff:
     outcome = WorkedOff()
-    async with opened_eraser(quiet=quiet, erases=True) as eraser:
+    async with opened_eraser(quiet=quiet, erases=True, patient=wanted.is_one) as eraser:
         begun = await _passed(wanted, eraser, eraser.begin, outcome)
         if not wait:
             count = counted(len(begun), "conversation")

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 from eunoe.deploy.cli.output import console, print_json
@@ -13,12 +13,15 @@ from eunoe.deploy.clients.erasures import open_erasures
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.generations.erase.loop import WorkedOff, alone
 from eunoe.deploy.generations.erase.receipt import Receipt
-from eunoe.deploy.generations.erase.run import Eraser
+from eunoe.deploy.generations.erase.run import HANDLED_S, Eraser
 from eunoe.deploy.generations.repair import StillWritten, Unhandled
 from eunoe.deploy.inspect.counted import counted
 from eunoe.schemas.erasure import Erasure, ErasureLevel, ErasureRequest
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.identity import conversation_key
+
+PATIENT_S: Final = 60.0
+"""Seconds for which an erasure in one conversation waits for intake: longer than a group takes to miss a member."""
 
 
 class ErasureWords:
@@ -39,6 +42,11 @@ class ErasureWords:
         """The key of the one conversation."""
         assert self.conversation is not None
         return conversation_key(self.tenant, self.conversation)
+
+    @property
+    def is_one(self) -> bool:
+        """Whether one conversation is named."""
+        return self.conversation is not None
 
     @property
     def question(self) -> str | None:
@@ -75,17 +83,18 @@ class ErasureWords:
 
 
 @asynccontextmanager
-async def opened_eraser(*, quiet: bool, erases: bool = False) -> AsyncIterator[Eraser]:
+async def opened_eraser(*, quiet: bool, erases: bool = False, patient: bool = False) -> AsyncIterator[Eraser]:
     """An eraser of the live deployment, which shows its progress unless ``quiet``.
 
-    One that ``erases`` waits until no other process does.
+    One that ``erases`` waits until no other process does. A ``patient`` one waits for intake until another process has
+    taken over from one that died.
     """
     settings = await live_settings(connected_settings())
     async with open_erasures(settings) as ledger, AsyncExitStack() as closing:
         if erases:
             await closing.enter_async_context(alone(ledger))
         with ProgressBars(quiet=quiet, transient=True) as bars:
-            yield Eraser(settings, ledger, bars)
+            yield Eraser(settings, ledger, bars, PATIENT_S if patient else HANDLED_S)
 
 
 def print_plans(planned: Sequence[Erasure], *, as_json: bool) -> None:

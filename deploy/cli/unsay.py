@@ -48,14 +48,14 @@ def unsay(
 
 
 async def _foreseen(words: ErasureWords) -> tuple[dict[str, Any], GenerationDiff]:
-    async with opened_eraser(quiet=True) as eraser:
+    async with opened_eraser(quiet=True, patient=True) as eraser:
         (request,) = await words.requests(eraser)
         planned, difference = await foresee(eraser, request)
     return {"utterances": len(planned.refused), "receipt": None}, difference
 
 
 async def _unsaid(words: ErasureWords, *, quiet: bool) -> tuple[dict[str, Any], GenerationDiff]:
-    async with opened_eraser(quiet=quiet, erases=True) as eraser:
+    async with opened_eraser(quiet=quiet, erases=True, patient=True) as eraser:
         (request,) = await words.requests(eraser)
         try:
             receipt, difference = await erase_and_compare(eraser, request)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,6 +44,7 @@ TRIES = 20
 """Attempts to derive a conversation; one more is needed whenever intake handled new records meanwhile."""
 
 _LOOK_S = 0.2
+_SILENT_S = 2.0
 
 INTAKE, UPDATE = "intake", "update"
 
@@ -150,9 +152,13 @@ class Repairer:
         letters = await self._held_letters(key)
         _, ahead = await self._log_of(key, await self._handled(key, await self._intake(key), letters))
         wanted = max((position_in_log(record, self.settings.log_epoch) for record in ahead), default=0)
+        told_at = time.monotonic() + _SILENT_S
         try:
             async with asyncio.timeout(limit_s):
-                while wanted and await self._handled(key, await self._intake(key), letters) < wanted:  # noqa: ASYNC110 - nothing tells
+                while wanted and await self._handled(key, await self._intake(key), letters) < wanted:
+                    if time.monotonic() > told_at:
+                        log.warning("%s: waiting up to %g s until intake has handled what was said last", key, limit_s)
+                        told_at = math.inf
                     await asyncio.sleep(_LOOK_S)
         except TimeoutError:
             raise Unhandled(

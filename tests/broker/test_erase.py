@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ import pytest
 from pydantic import SecretStr
 
 from eunoe.deploy.clients.shared import open_store
-from eunoe.deploy.generations.erase import run
 from eunoe.deploy.generations.erase.loop import work_off
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.erase.verify import verify_receipt
@@ -151,7 +151,7 @@ async def test_an_erasure_that_is_killed_again_and_again_is_finished(pipeline: P
 
 
 async def test_what_was_accepted_before_a_request_goes_though_intake_handles_it_later(
-    pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pipeline: Pipeline, tmp_path: Path
 ):
     eraser = eraser_of(pipeline, tmp_path / "ledger.sqlite")
     settings, ledger = eraser.settings, eraser.ledger
@@ -160,12 +160,10 @@ async def test_what_was_accepted_before_a_request_goes_though_intake_handles_it_
     await pipeline.produce(said("mine", 4), said("other", 4), said("other", 5))
     await ledger.request(request("mine"))
     await ledger.request(request("other", "u4"))
-    monkeypatch.setattr(run, "HANDLED_S", 0.5)
-    outcome = await work_off(eraser)
+    outcome = await work_off(replace(eraser, intake_s=0.5))
     assert (outcome.receipts, outcome.refused, type(outcome.waiting)) == ([], [], Unhandled)
-    monkeypatch.setattr(run, "HANDLED_S", 30)
     async with pipeline.up():
-        outcome = await work_off(eraser)
+        outcome = await work_off(replace(eraser, intake_s=30))
         assert [receipt.utterances for receipt in outcome.receipts] == [5, 1]
         assert (outcome.refused, outcome.waiting) == ([], None)
         assert await told(settings, "mine") == []

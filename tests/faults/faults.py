@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from eunoe.deploy.exits import Exit
 from eunoe.deploy.local.servers import ServerProcess
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.identity import split_key
@@ -360,7 +361,8 @@ async def _erase(house: House, key: str, words: Sequence[str]) -> None:
             "erase", "run", "--tenant", tenant, *words, name, cwd=house.directory, timeout_s=120, **house.variables
         )
         told = result.err
-        assert result.code in (0, 2), f"eunoe erase {key} ended with {result.code}: {told}"
+        later = result.code == Exit.UNAVAILABLE and "nothing is erased there yet" in told
+        assert later or result.code in (Exit.OK, Exit.USAGE), f"eunoe erase {key} ended with {result.code}: {told}"
         return result.code == 0
 
     await until(erased, 240, lambda: f"{key} is not erased: {told}")

@@ -18,6 +18,7 @@ from eunoe.deploy.generations.erase import retention as sweeps
 from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.repair import StillWritten, Unhandled
+from eunoe.deploy.inspect.differences import GenerationDiff
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import Erasure, ErasureLevel, ErasureRequest
 from eunoe.schemas.errors import ErasedAlready
@@ -67,11 +68,18 @@ def asked(key: str) -> ErasureRequest:
     return ErasureRequest(request_id=key, key=key, at=NOW)
 
 
-def code_of(monkeypatch: pytest.MonkeyPatch, there: Sequence[str], arguments: Sequence[str]) -> int:
-    """The exit code of a command where the tenant has these conversations."""
+def code_of(
+    monkeypatch: pytest.MonkeyPatch,
+    there: Sequence[str],
+    arguments: Sequence[str],
+    opened_with: list[dict[str, bool]] | None = None,
+) -> int:
+    """The exit code of a command where the tenant has these conversations; how it opens its eraser is noted."""
 
     @asynccontextmanager
-    async def opened(**_: bool) -> AsyncIterator[Eraser]:
+    async def opened(**how: bool) -> AsyncIterator[Eraser]:
+        if opened_with is not None:
+            opened_with.append(how)
         yield Twin(Settings(), MemoryErasures(), there=tuple(there))
 
     async def outdated(*_: object) -> list[ErasureRequest]:
@@ -81,7 +89,7 @@ def code_of(monkeypatch: pytest.MonkeyPatch, there: Sequence[str], arguments: Se
         return NOW
 
     async def compared(eraser: Twin, request: ErasureRequest) -> Any:
-        return await eraser.carry_out(await eraser.begin(request)), None
+        return await eraser.carry_out(await eraser.begin(request)), GenerationDiff()
 
     for module in (erase, retention, unsay):
         monkeypatch.setattr(module, "opened_eraser", opened)
@@ -120,6 +128,23 @@ def test_a_busy_conversation_alone_has_no_receipt(
     out, err = capfdbinary.readouterr()
     assert (code, out) == (Exit.UNAVAILABLE, b"")
     assert FINISHES in err.decode()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "patient"),
+    [
+        (["erase", "run", "a"], True),
+        (["unsay", "a", "--utterance", "u1"], True),
+        (["erase", "run", "--all-conversations"], False),
+    ],
+    ids=["erase", "unsay", "tenant"],
+)
+def test_one_conversation_is_waited_for_until_a_dead_worker_is_replaced(
+    arguments: list[str], patient: bool, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+):
+    opened: list[dict[str, bool]] = []
+    assert code_of(monkeypatch, ["acme/a"], [*arguments, "--tenant", "acme", "--json"], opened) == Exit.OK
+    assert [how.get("patient", False) for how in opened] == [patient]
 
 
 def test_a_tenant_is_erased_also_where_one_of_its_conversations_was_before(

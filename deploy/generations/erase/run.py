@@ -72,6 +72,8 @@ class Eraser:
     settings: Settings
     ledger: ErasureLedger
     report: ReportProgress = field(default=_quiet)
+    intake_s: float = HANDLED_S
+    """Seconds for which it waits for intake to handle what a conversation's log holds."""
 
     async def plan(self, request: ErasureRequest) -> Erasure:
         """The ledger entry that the request would make; nothing is written.
@@ -196,7 +198,7 @@ class Eraser:
         """
         key = request.key
         if request.erases is not ErasureLevel.RETENTION:  # what is old was handled long ago
-            await repairer.handled(key, HANDLED_S)
+            await repairer.handled(key, self.intake_s)
         records, until = await repairer.read(key)
         kept = None
         if not records and part is None:
