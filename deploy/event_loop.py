@@ -6,8 +6,7 @@ import gc
 import os
 import sys
 
-_STARTING = (100_000, 50, 1_000)
-_RUNNING = (10_000, 5, 20)
+_SELDOM = (10_000, 5, 20)
 """An ask makes thousands of objects, so the youngest are looked at seldom; all are after a million new ones."""
 _M_ARENA_MAX = -8
 """The option of glibc's ``mallopt``."""
@@ -50,8 +49,8 @@ def give_back_free_memory() -> None:
 
 
 def collect_seldom() -> None:
-    """Run the garbage collector rarely while a process imports its libraries; saves a worker a second at start."""
-    gc.set_threshold(*_STARTING)
+    """Run the garbage collector rarely, as all commands do; saves a worker a second while it imports its libraries."""
+    gc.set_threshold(*_SELDOM)
 
 
 def keep_for_good() -> None:
@@ -61,4 +60,4 @@ def keep_for_good() -> None:
     blocked the event loop for a quarter of a second.
     """
     gc.freeze()
-    gc.set_threshold(*_RUNNING)
+    collect_seldom()

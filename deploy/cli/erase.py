@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from eunoe.deploy.cli.erasing import ErasureWords, opened_eraser, print_outcome, print_plans
 from eunoe.deploy.cli.output import Json, console, note, print_json, set_log_level
 from eunoe.deploy.clients.connect import connected_settings
+from eunoe.deploy.event_loop import share_one_heap, use_fast_loops
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.generations.erase.loop import WorkedOff, work_off
 from eunoe.deploy.generations.erase.run import Eraser, NotNow
@@ -135,6 +136,8 @@ def serve(
     - 69: with --once, a server did not answer
     """
     set_log_level(log_level)
+    share_one_heap()
+    use_fast_loops()
     asyncio.run(serve_erasures(connected_settings(), once=once, poll_s=poll))
 
 

@@ -40,6 +40,20 @@ held = pages()
 give_back_free_memory()
 print(held - pages())
 """
+
+CYCLES = """
+import gc
+from collections import deque
+from eunoe.deploy.event_loop import collect_seldom
+collect_seldom()
+recent = deque(maxlen=50_000)
+for _ in range(3_000_000):
+    cycle = []
+    cycle.append(cycle)
+    recent.append(cycle)
+gc.disable()
+print(sum(type(one) is list for one in gc.get_objects()))
+"""
 glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no such option")
 
 
@@ -68,3 +82,7 @@ def test_what_one_small_object_held_goes_back_to_the_system() -> None:
 def test_threads_share_one_heap_unless_the_environment_says_otherwise() -> None:
     assert heaps() == 1
     assert heaps(MALLOC_ARENA_MAX="3") > 1
+
+
+def test_a_command_that_runs_for_long_lets_go_of_what_it_used_before() -> None:
+    assert 50_000 <= number_of(CYCLES, {}) < 1_500_000

@@ -50,8 +50,7 @@ async def work_off(eraser: Eraser) -> WorkedOff:
 
     A request that is at fault itself is refused in the ledger, for good. One that meets an installation where nothing
     can be erased now stays, with those after it; one in a conversation that is still written to, or of which intake has
-    not handled all, stays alone. Raises
-    `Unavailable`, and `Refused` where a begun erasure has to wait.
+    not handled all, stays alone. Raises `Unavailable`, and `Refused` where a begun erasure has to wait.
     """
     outcome = WorkedOff()
     for erasure in await eraser.unfinished():

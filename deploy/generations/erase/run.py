@@ -6,6 +6,7 @@ keys destroyed → files rewritten → mark in the state store → receipt in th
 """
 
 import asyncio
+import logging
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -26,6 +27,7 @@ from eunoe.deploy.generations.erase.receipt import NotCovered, Receipt, Remains,
 from eunoe.deploy.generations.erase.traces import close_letters, drop_replies, forget_conversation
 from eunoe.deploy.generations.followers import tell_followers
 from eunoe.deploy.generations.repair import INTAKE, Repaired, Repairer
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Scope
@@ -53,6 +55,8 @@ from eunoe.workers.respond.stage import NAME as RESPOND
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.erasures import AppliedErasures
 from eunoe.workers.stores.generations import FIRST, Generation, GenerationState, RedisGenerations
+
+log = logging.getLogger(__name__)
 
 _DIGESTED = {name: STAGES[name] for name in MEMORY_STAGES}
 
@@ -161,6 +165,7 @@ class Eraser:
         await self.ledger.finish(
             ErasureDone(request_id=erasure.request_id, key=erasure.key, at=receipt.done, receipt=text)
         )
+        log.info("erased: request %s, %s", receipt.request_id, counted(receipt.utterances, "utterance"))
         return receipt
 
     async def unfinished(self) -> list[Erasure]:

@@ -11,6 +11,7 @@ from typing import Final
 
 from eunoe.deploy.clients.erasures import is_pending, open_erasures, unseen_erasures
 from eunoe.deploy.clients.live_settings import live_settings
+from eunoe.deploy.event_loop import keep_for_good
 from eunoe.deploy.generations.erase.loop import alone, work_off
 from eunoe.deploy.generations.erase.retention import run_retention, trusted_now
 from eunoe.deploy.generations.erase.run import Eraser
@@ -41,6 +42,7 @@ async def serve_erasures(settings: Settings, *, once: bool, poll_s: float) -> No
     health = HealthState()
     async with _served(health, None if once else settings.health), open_erasures(settings) as ledger:
         health.phase = Phase.RUNNING
+        keep_for_good()
         working = asyncio.ensure_future(
             _round(settings, ledger, sweeps=True) if once else _work(settings, ledger, poll_s, health)
         )
@@ -120,8 +122,6 @@ async def _round(settings: Settings, ledger: ErasureLedger, *, sweeps: bool) -> 
     async with alone(ledger):
         eraser = Eraser(await live_settings(settings), ledger)
         outcome = await work_off(eraser)
-        for receipt in outcome.receipts:
-            log.info("erased: request %s, %s", receipt.request_id, counted(receipt.utterances, "utterance"))
         for refused in outcome.refused:
             log.warning("request %s cannot be carried out", refused.request_id)
         if isinstance(outcome.waiting, Refused):
