@@ -3,10 +3,10 @@
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from enum import StrEnum
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -28,6 +28,7 @@ MAX_AGE = timedelta(days=365 * 200)
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 _NO_TIME = "must be an RFC 3339 time with a zone, like 2026-03-01T09:30:00Z"
 _NO_ZONE = "must be a time with a zone, like datetime.now(UTC)"
+_MINUTE = timedelta(minutes=1)
 _WRITTEN_CHARS = (20, 27)
 """Characters of a time in UTC without and with microseconds."""
 # C0 and C1 controls, and the line and paragraph separators that would break a line of a prompt or a log
@@ -90,11 +91,26 @@ def _to_utc(value: datetime) -> datetime:
         raise ValueError("must lie in the years 1 to 9999 in UTC, too") from None
 
 
+def _by_own_clock(value: datetime) -> datetime:
+    """The time with its offset in whole minutes; in UTC where that is 0."""
+    instant = _to_utc(value)
+    if instant is value:
+        return value
+    minutes = int((value.utcoffset() or timedelta()) / _MINUTE)
+    return value.astimezone(timezone(timedelta(minutes=minutes))) if minutes else instant
+
+
 # cached: each stage writes the times of the same lines again
 @lru_cache(maxsize=4_096)
 def write_time(value: datetime) -> str:
     """The RFC 3339 text of an aware time, in UTC with a ``Z``, with microseconds only where they are not 0."""
     return f"{(value if value.tzinfo is UTC else value.astimezone(UTC)).isoformat()[:-6]}Z"
+
+
+def write_spoken_time(value: datetime) -> str:
+    """The RFC 3339 text of a `SpokenTime`: as `write_time`, and in its own offset where that is not UTC's."""
+    # not cached: the same instant by another clock would be the same key
+    return write_time(value) if value.tzinfo is UTC or not value.utcoffset() else value.isoformat()
 
 
 Identifier = Annotated[str, StringConstraints(min_length=1, max_length=MAX_ID_CHARS), AfterValidator(_no_controls)]
@@ -113,6 +129,18 @@ Time = Annotated[
     PlainSerializer(write_time, return_type=str, when_used="json"),
 ]
 """An instant: read as RFC 3339 with a zone, held and written in UTC."""
+
+SpokenTime = Annotated[
+    AwareDatetime,
+    BeforeValidator(_rfc3339, json_schema_input_type=AwareDatetime),
+    AfterValidator(_by_own_clock),
+    PlainSerializer(write_spoken_time, return_type=str, when_used="json"),
+]
+"""An instant by the clock of who spoke then: held and written with the offset that it was read with.
+
+Its day is the day that "today" meant. Order and differences are those of the instants, whatever the offsets. One that
+was sent in UTC is a `Time`.
+"""
 
 
 class Value(BaseModel):
@@ -134,6 +162,15 @@ class Value(BaseModel):
     def from_json(cls, text: str | bytes) -> Self:
         """The value of a JSON text by `to_json`; raises pydantic's ``ValidationError`` for any other text."""
         return cls.model_validate_json(text)
+
+
+ValueT = TypeVar("ValueT", bound=Value)
+
+
+def by_instant(value: ValueT) -> ValueT:
+    """The value with its ``at`` in UTC, where it has one: the same for every clock by which it was sent."""
+    at = getattr(value, "at", None)
+    return value if at is None or at.tzinfo is UTC else value.model_copy(update={"at": at.astimezone(UTC)})
 
 
 def absent() -> Any:  # noqa: ANN401 - like pydantic's Field

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from eunoe.schemas.base import Contract, Identifier, Name, Text, Time, Value, absent
+from eunoe.schemas.base import Contract, Identifier, Name, SpokenTime, Text, Time, Value, absent
 from eunoe.schemas.erasure import Asked
 from eunoe.schemas.identity import conversation_key
 
@@ -134,7 +134,8 @@ class Utterance(ConversationEvent):
     """The client's id of the session, which this opens or goes on with; `None` joins the one spoken in last."""
     speaker: Name
     text: Text
-    at: Time
+    at: SpokenTime
+    """Sent with the offset of the speaker's clock, "tomorrow" means the day after the speaker's day; in UTC, UTC's."""
     reply_id: Identifier | None = None
     """Set on a reply of the responder: it is part of the transcript, and never evidence."""
     ask: Ask | None = None
@@ -196,7 +197,7 @@ class Line(Value):
     utterance_id: Identifier
     speaker: Name
     text: Text
-    at: Time
+    at: SpokenTime
     reply_id: Identifier | None = None
 
     @property

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from eunoe.schemas.base import Identifier, Name, Text, Time, Value, absent
+from eunoe.schemas.base import Identifier, Name, SpokenTime, Text, Time, Value, absent
 from eunoe.schemas.events import ConversationEvent, Insight, Line, Provenance, SessionEvent
 
 
@@ -77,11 +77,11 @@ class MemoryDraft(Value):
     """The cited utterances in order; none of them is a reply of the responder."""
     kind: MemoryKind | None = absent()
     """`None` in what was written before kinds were decided."""
-    expires_at: Time | None = absent()
+    expires_at: SpokenTime | None = absent()
     """Event time from which it no longer holds, where the text names an end; `None` where it names none."""
 
     @property
-    def at(self) -> Time:
+    def at(self) -> SpokenTime:
         """Event time: that of the latest cited utterance."""
         return max(line.at for line in self.evidence)
 
@@ -94,7 +94,7 @@ class Ending(Value):
     """The successor; `None` for a retired memory."""
     session: int = Field(ge=1)
     """The session that ended it."""
-    at: Time
+    at: SpokenTime
     """Event time."""
     because: str
 
@@ -105,7 +105,7 @@ class Reinforcement(Value):
     by: Identifier
     """The memory that repeats it, superseded from the start."""
     session: int = Field(ge=1)
-    at: Time
+    at: SpokenTime
     """Event time."""
 
 
@@ -128,7 +128,7 @@ class Memory(Value):
     speaker: Name
     text: Text
     evidence: tuple[Line, ...] = Field(min_length=1)
-    at: Time
+    at: SpokenTime
     """Event time: that of the latest utterance it cites."""
     known_from: Time
     """The log's time at which its session was closed."""
@@ -140,7 +140,7 @@ class Memory(Value):
     suspected: tuple[Suspicion, ...] = ()
     kind: MemoryKind | None = absent()
     """`None` in what was written before kinds were decided."""
-    expires_at: Time | None = absent()
+    expires_at: SpokenTime | None = absent()
     """Event time from which it no longer holds, where the text names an end; `None` where it names none."""
 
     def has_expired(self, at: datetime | None) -> bool:

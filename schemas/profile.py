@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from eunoe.schemas.base import Identifier, Name, Text, Time, Value
+from eunoe.schemas.base import Identifier, Name, SpokenTime, Text, Time, Value
 from eunoe.schemas.memory import MemoryKind
 
 PROFILE_TOKENS = 500
@@ -17,9 +17,9 @@ class ProfileItem(Value):
 
     kind: MemoryKind
     text: Text
-    at: Time
+    at: SpokenTime
     """Event time of the memory."""
-    expires_at: Time | None = None
+    expires_at: SpokenTime | None = None
     """Event time from which it no longer holds, where its text names an end."""
     perhaps_outdated: bool = False
     """Whether a later memory may contradict it."""

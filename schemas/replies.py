@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from eunoe.schemas.base import Identifier, Name, Time, Value, absent
+from eunoe.schemas.base import Identifier, Name, SpokenTime, Value, absent
 from eunoe.schemas.events import ConversationEvent, Line, Provenance, Strategy
 from eunoe.schemas.relations import Relation
 
@@ -20,7 +20,7 @@ class Source(Value):
     kind: Strategy
     id: Identifier
     session: int
-    at: Time
+    at: SpokenTime
     utterance_ids: tuple[Identifier, ...]
     """The utterances behind it."""
     score: float
@@ -40,7 +40,7 @@ class Freshness(Value):
     utterance_id: Identifier | None = None
     """The last utterance that is known: of the open session, or of ``session`` where nothing was said since; `None`
     where nothing is known."""
-    at: Time | None = None
+    at: SpokenTime | None = None
     """The time of this utterance."""
 
 
@@ -103,7 +103,7 @@ class RecalledRow(Value):
 
     speaker: Name
     text: str
-    at: Time
+    at: SpokenTime
     cites: tuple[Identifier, ...] = ()
     """The utterances behind it."""
     reply_id: Identifier | None = None

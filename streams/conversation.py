@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from pydantic import ValidationError
 
-from eunoe.schemas.base import MAX_AGE, Time, Value
+from eunoe.schemas.base import MAX_AGE, SpokenTime, Value
 from eunoe.schemas.errors import EunoeError
 from eunoe.schemas.events import DEFAULT_AGENT, Ask, ConversationEvent, Erase, SessionEnded, Strategy, Utterance
 from eunoe.schemas.replies import Reply
@@ -53,7 +53,7 @@ class TurnOptions(TypedDict, total=False):
     """Options of an utterance and of an ask."""
 
     at: datetime
-    """Time of the utterance, with a zone; default: now."""
+    """Time of the utterance, with a zone; "tomorrow" is the day after its day there. Default: now, in UTC."""
     utterance_id: str
     """Default: a new id. An utterance sent again with the same id and content counts once."""
     session_id: str | None
@@ -149,7 +149,8 @@ class ConversationClient(ABC):
         reply = await self._answer(question, ask.request_id, timeout)
         if ask.record and self._utter_replies and reply.text.strip():
             try:
-                await self.utter_reply(reply, session_id=question.session_id)
+                now = datetime.now(question.at.tzinfo)  # by the clock of the question: both are of one day
+                await self.utter_reply(reply, session_id=question.session_id, at=now)
             except (EunoeError, ValueError) as fault:
                 raise ReplyNotUttered(f"reply not uttered: {reply.reply_id}: {fault}", reply) from fault
         return reply
@@ -221,18 +222,21 @@ def checked(model: type[ValueT], **fields: object) -> ValueT:
 
 
 class _Moment(Value):
-    at: Time
+    at: SpokenTime
 
 
 def in_utc(at: datetime) -> datetime:
     """The time ``at`` in UTC; raises ``ValueError`` for one without a zone: the clock of no machine is meant."""
-    return checked(_Moment, at=at).at
+    return checked(_Moment, at=at).at.astimezone(UTC)
 
 
 def _time_of(given: datetime | None) -> datetime:
-    """The time ``at`` of an event, now where none is given; raises ``ValueError`` for one that intake would refuse."""
+    """The time ``at`` of an event by its own clock, now in UTC where none is given.
+
+    Raises ``ValueError`` for one that intake would refuse.
+    """
     now = datetime.now(UTC)
-    at = now if given is None else in_utc(given)
+    at = now if given is None else checked(_Moment, at=given).at
     if abs(at - now) > MAX_AGE:
         raise ValueError(f"at: is over {MAX_AGE.days // 365} years from now")
     return at

@@ -40,7 +40,7 @@ from eunoe.deploy.inspect.view import (
     view_memories,
     view_tree,
 )
-from eunoe.schemas.base import Time, write_time
+from eunoe.schemas.base import Time, write_spoken_time, write_time
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key
@@ -214,7 +214,7 @@ def _entry(entry: HistoryEntry) -> dict[str, Any]:
     return {
         "session": entry.session,
         "known_from": write_time(entry.known_from),
-        "at": write_time(entry.at),
+        "at": write_spoken_time(entry.at),
         "kind": entry.kind.value,
         "memory": entry.memory.model_dump(mode="json"),
         "by": None if entry.by is None else entry.by.model_dump(mode="json"),

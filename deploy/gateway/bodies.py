@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, WithJsonSchema
 
-from eunoe.schemas.base import Identifier, Name, Text, Time, Value
+from eunoe.schemas.base import Identifier, Name, SpokenTime, Text, Time, Value
 from eunoe.schemas.events import DEFAULT_AGENT, Strategy
 from eunoe.schemas.profile import PROFILE_TOKENS
 from eunoe.streams.conversation import MAX_TEXT_BYTES
@@ -48,6 +48,8 @@ ShortText = Annotated[Text, AfterValidator(_short), Field(max_length=MAX_TEXT_BY
 """A text of at most 32,768 bytes."""
 NearTime = Annotated[Time, AfterValidator(_near)]
 """A time from 1900 to tomorrow."""
+NearSpokenTime = Annotated[SpokenTime, AfterValidator(_near)]
+"""A time from 1900 to tomorrow by the clock of who speaks."""
 _Tokens = Annotated[int, Field(ge=1, le=MAX_BUDGET_TOKENS)]
 Budget = Annotated[_Tokens, BeforeValidator(_number, json_schema_input_type=_Tokens)]
 Limit = Annotated[int, Field(ge=1, le=MAX_PAGE)]
@@ -61,8 +63,9 @@ class UtteranceBody(Value):
     text: ShortText
     utterance_id: Identifier | None = None
     """Unset: a new id. Set it, to be able to send the utterance again without doubling it."""
-    at: NearTime | None = None
-    """Time of the utterance, from 1900 to tomorrow; unset: now."""
+    at: NearSpokenTime | None = None
+    """Time of the utterance, from 1900 to tomorrow; unset: now, in UTC. With the offset of the speaker's clock
+    (``2026-06-01T20:00:00-07:00``) "tomorrow" means the day after the speaker's day."""
     session_id: Identifier | None = None
     """The client's id of the session; unset: the open one."""
     reply_id: Identifier | None = None
@@ -103,7 +106,8 @@ class AskBody(Value):
     text: ShortText
     speaker: Name
     utterance_id: Identifier | None = None
-    at: NearTime | None = None
+    at: NearSpokenTime | None = None
+    """Time of the question, best with the offset of the speaker's clock; unset: now, in UTC."""
     session_id: Identifier | None = None
     speak_as: Name = DEFAULT_AGENT
     """The participant that the responder speaks as."""

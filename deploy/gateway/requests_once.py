@@ -6,7 +6,7 @@ from typing import Final
 from eunoe.deploy.gateway.calls import Call
 from eunoe.deploy.gateway.problems import Problem
 from eunoe.deploy.gateway.results import LogPosition
-from eunoe.schemas.base import Identifier, Time, Value
+from eunoe.schemas.base import Identifier, SpokenTime, Value, by_instant
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.identity import content_digest
 from eunoe.workers.stores.keys import note_key
@@ -25,7 +25,7 @@ class RequestNote(Value, extra="ignore"):
 
     digest: str
     """Of its body, to tell another request with the same id."""
-    at: Time
+    at: SpokenTime
     """The time that its event carries, where the client gave none."""
     position: LogPosition | None = None
     """`None` until the log has it."""
@@ -38,9 +38,10 @@ class RequestNote(Value, extra="ignore"):
 def digest_of_body(body: Value) -> str:
     """The digest that a note keeps.
 
-    Without the fields that say nothing: a version with other optional fields gives the same body the same digest.
+    Without the fields that say nothing: a version with other optional fields gives the same body the same digest. By
+    the instant of its time, whatever the offset.
     """
-    return content_digest(body.model_dump_json(exclude_defaults=True).encode())
+    return content_digest(by_instant(body).model_dump_json(exclude_defaults=True).encode())
 
 
 def note_name(call: Call, kind: str, id_: str) -> str:

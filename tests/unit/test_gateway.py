@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from eunoe.deploy.inspect.history import bounded_history
+from eunoe.schemas.base import write_spoken_time
 from eunoe.schemas.events import SessionEnded, Utterance
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
@@ -27,6 +28,18 @@ def said(gateway: TestGateway) -> list:
 
 
 # ---- events
+
+
+@pytest.mark.parametrize("route", ["events", "asks"])
+async def test_a_time_is_in_the_log_by_the_clock_of_the_speaker(gateway, route):
+    body = {"utterance_id": "u1", "speaker": "Ann", "text": "See you tomorrow.", "at": "2026-06-01T20:00:00-07:00"}
+    body |= {"type": "utterance"} if route == "events" else {}
+    async with gateway.client() as client:
+        first = await client.post(f"{C}/{route}", json=body)
+        again = await client.post(f"{C}/{route}", json={**body, "at": "2026-06-02T03:00:00Z"})
+    assert first.is_success
+    assert again.json() == first.json(), "the same instant is the same request"
+    assert [write_spoken_time(one.at) for one in said(gateway)] == ["2026-06-01T20:00:00-07:00"]
 
 
 async def test_an_event_is_in_the_log_where_the_answer_says(gateway):

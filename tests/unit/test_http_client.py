@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import httpx
 import httpx2
@@ -122,6 +123,14 @@ async def test_what_may_be_lost_is_sent_again_and_is_the_same():
     assert (first["utterance_id"], first["text"], first["session_id"]) == (said.utterance_id, said.text, "s1")
     assert first["at"] == said.at.isoformat()
     assert {request.headers["authorization"] for request in script.seen} == {"Bearer eu_key"}
+
+
+async def test_an_utterance_is_sent_by_the_clock_of_its_time():
+    memory, script = scripted(ACCEPTED)
+    at = datetime(2026, 6, 1, 20, tzinfo=ZoneInfo("America/Los_Angeles"))
+    said = await memory.utter("See you tomorrow.", speaker="Ann", at=at)
+    assert script.bodies[0]["at"] == "2026-06-01T20:00:00-07:00"
+    assert (said.at, said.at.date()) == (at, at.date())
 
 
 async def test_the_pause_is_that_of_the_server():

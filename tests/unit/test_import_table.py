@@ -7,7 +7,7 @@ import pytest
 
 from eunoe.deploy.datasets.imports.formats import ImportFormat, read_import
 from eunoe.deploy.datasets.imports.imported import ImportTarget
-from eunoe.schemas.base import write_time
+from eunoe.schemas.base import write_spoken_time, write_time
 from eunoe.schemas.errors import Refused
 
 HEAD = "at,speaker,text\n"
@@ -92,3 +92,10 @@ def test_a_table_in_another_encoding_is_told_so(tmp_path):
     path.write_bytes((HEAD + "2026-03-01T09:30Z,Ben,café\n").encode("latin-1"))
     with pytest.raises(Refused, match="line 2: not in UTF-8; save the file in that encoding"):
         read_import(path, ImportFormat.CSV, ImportTarget())
+
+
+def test_a_time_with_an_offset_keeps_it_and_gives_the_id_that_it_had(tmp_path):
+    there, here = (read(tmp_path, f"{HEAD}{at},Ben,Hi\n") for at in ("2026-06-01T20:00-07:00", "2026-06-02T03:00Z"))
+    (one,), (other,) = there.sessions[0].utterances, here.sessions[0].utterances
+    assert (write_spoken_time(one.at), write_time(other.at)) == ("2026-06-01T20:00:00-07:00", "2026-06-02T03:00:00Z")
+    assert one.utterance_id == other.utterance_id

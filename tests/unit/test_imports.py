@@ -11,6 +11,7 @@ from eunoe.deploy.datasets.imports.estimate import choose
 from eunoe.deploy.datasets.imports.formats import ImportFormat, read_import
 from eunoe.deploy.datasets.imports.imported import MAX_LINES, ImportTarget, SourceLine, cut, session_of
 from eunoe.deploy.datasets.imports.run import in_turn, run_import
+from eunoe.schemas.base import write_spoken_time
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import SessionEnded
 from eunoe.streams.client import MAX_TEXT_BYTES
@@ -177,6 +178,11 @@ def test_lines_are_in_order_of_time_and_silences_end_the_sessions_without_an_id(
     assert ids == [["u1"], ["u2"], ["u3"], ["u11", "u12"]]
     assert found.sessions[-1].session_id == "s"
     assert [session.end.at for session in found.sessions] == [one.utterances[-1].at for one in found.sessions]
+
+
+def test_lines_keep_the_offsets_of_their_times(tmp_path):
+    found = read(tmp_path, "jsonl", event(1, "2026-06-01T20:00:00-07:00"))
+    assert [write_spoken_time(one.at) for one in found.sessions[0].utterances] == ["2026-06-01T20:00:00-07:00"]
 
 
 def test_events_are_as_small_as_intake_takes_them(tmp_path):

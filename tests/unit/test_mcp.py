@@ -25,7 +25,10 @@ from eunoe.deploy.gateway.mcp.tools import timeline_text
 from eunoe.deploy.local.lock import DirectoryLock
 from eunoe.deploy.local.notice import StackUrls, write_notice
 from eunoe.deploy.settings.sections import GatewaySettings, McpSettings
+from eunoe.schemas.base import write_spoken_time
 from eunoe.schemas.errors import Refused
+from eunoe.schemas.events import Utterance
+from eunoe.streams.topics import Topic
 from tests.support.gateway import LATER, SESSION, make_gateway, told
 
 
@@ -63,6 +66,22 @@ async def test_the_tools_say_what_they_do(gateway, mode):
         assert tool.output_schema["type"] == "object"
         assert "conversation_id" in tool.input_schema["properties"]
         assert "context" not in tool.input_schema["properties"]
+
+
+async def test_what_is_said_by_the_speakers_clock_is_told_by_it(gateway):
+    at = "2026-06-01T20:00:00-07:00"
+    said = {"text": "I moved to Lyon yesterday.", "speaker": "Ann", "at": at, "conversation_id": "c"}
+    async with agent(gateway, gateway.key()) as client, gateway.client() as http:
+        assert not (await client.call_tool("remember", said)).is_error
+        asked = {"question": "Where does Ann live?", "speaker": "Ann", "at": at, "conversation_id": "c"}
+        assert not (await client.call_tool("ask", asked)).is_error
+        assert not (await http.post("/v1/conversations/c/events", json={"type": "session_ended"})).is_error
+        found = await client.call_tool("history", {"query": "Lyon", "conversation_id": "c"})
+    events = [one for one in gateway.pipeline.events(Topic.CONVERSATIONS) if isinstance(one, Utterance)]
+    assert [write_spoken_time(one.at) for one in events[:2]] == [at, at]
+    change = found.structured_content["changes"][0]
+    assert (change["at"], change["memory"]["at"]) == (at, at)
+    assert "31 May 2026" in change["memory"]["text"]
 
 
 async def test_a_session_is_remembered_recalled_and_asked_about(gateway):

@@ -9,6 +9,7 @@ from eunoe.schemas.base import Contract
 from eunoe.schemas.decisions import Decision
 from eunoe.schemas.erasure import Asked
 from eunoe.schemas.events import Ask, Line, ReplyRequested, Utterance, UtteranceErased
+from eunoe.workers.intake.clocks import by_one_clock
 from eunoe.workers.intake.head import OpenSession, rows_of
 
 ERASED: Final = "erased"
@@ -48,6 +49,9 @@ def _erased(one: Contract) -> Contract:
 
 
 def lines_of(session: OpenSession, rows: Mapping[str, str]) -> tuple[Line, ...]:
-    """The lines of an open session, without erased ones; raises ``KeyError`` for a missing row."""
+    """The lines of an open session as `by_one_clock` has them, without erased ones.
+
+    Raises ``KeyError`` for a missing row.
+    """
     found: Sequence[str] = [rows[id_] for id_ in rows_of(session)]
-    return tuple(Line.from_json(text) for text in found if text != ERASED_LINE)
+    return by_one_clock([Line.from_json(text) for text in found if text != ERASED_LINE])

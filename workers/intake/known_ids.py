@@ -3,7 +3,7 @@
 A ring of ids in the order they came: its next place has the oldest, which is forgotten.
 """
 
-from eunoe.schemas.base import Value
+from eunoe.schemas.base import Value, by_instant
 from eunoe.schemas.events import SessionEnded, Utterance
 from eunoe.schemas.identity import content_digest
 from eunoe.workers.intake.head import Head
@@ -26,8 +26,11 @@ class RingSlot(Value):
 
 
 def digest_of(event: Utterance | SessionEnded) -> str:
-    """The content digest of an event, to distinguish one that a producer repeats from another one."""
-    return content_digest(event.model_dump_json(exclude={"schema_version"}).encode())
+    """The content digest of an event, to distinguish one that a producer repeats from another one.
+
+    By the instant of its time: sent again with another offset, as older clients do, it is the same event.
+    """
+    return content_digest(by_instant(event).model_dump_json(exclude={"schema_version"}).encode())
 
 
 def ring_slot(head: Head, settings: IntakeSettings) -> str:

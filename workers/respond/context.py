@@ -162,6 +162,12 @@ def heading_of(row: Row) -> str:
     return NOTED if row.is_noted else write_day(row.at)
 
 
+def same_day(time: datetime, other: datetime) -> bool:
+    """Whether two times are of one day, by the clock of the first."""
+    clock = time.tzinfo
+    return time.date() == (other if other.tzinfo is clock else other.astimezone(clock)).date()
+
+
 def write_day(time: datetime) -> str:
     """A day in the form ``8 May 2023``."""
     return _write_date(time.date())

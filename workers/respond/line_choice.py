@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from eunoe.workers.respond.breadth import Breadth
-from eunoe.workers.respond.context import Row, fold
+from eunoe.workers.respond.context import Row, fold, same_day
 from eunoe.workers.respond.hints import MONTHS, QuestionHints
 from eunoe.workers.respond.quotable import Floats
 from eunoe.workers.text.corrections import corrects
@@ -130,7 +130,7 @@ def _corrections(lines: RankedLines, line: int) -> list[int]:
     return [
         index
         for index, row in enumerate(lines.rows)
-        if _is_later(row, said) and row.at.date() == said.at.date() and corrects(row.text, said.text)
+        if _is_later(row, said) and same_day(said.at, row.at) and corrects(row.text, said.text)
     ]
 
 

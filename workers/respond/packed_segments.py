@@ -169,7 +169,7 @@ class StoredSegment:
 
 
 def _stored_line(raw: Mapping[str, Any]) -> StoredLine:
-    day = date.fromisoformat(raw["at"][:_DATE_CHARS]).toordinal()  # times are written in UTC
+    day = date.fromisoformat(raw["at"][:_DATE_CHARS]).toordinal()  # by the clock of who spoke
     return StoredLine(raw["speaker"], raw["text"], day, raw.get("reply_id") is None)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eunoe.schemas.replies import Source
-from eunoe.workers.respond.context import Row
+from eunoe.workers.respond.context import Row, same_day
 from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.whose import may_name, named_thing, people_asked, state_asked, without_name_words
 from eunoe.workers.text.brackets import without_brackets
@@ -162,7 +162,7 @@ def flags(values: Iterable[bool]) -> Floats:
 
 def adjoin(one: Row, other: Row) -> bool:
     """Whether two rows are of the same day."""
-    return one.at.date() == other.at.date()
+    return same_day(one.at, other.at)
 
 
 def answered(rows: Sequence[Row], shares: Floats) -> Floats:

@@ -91,7 +91,7 @@ def _draft(row: MemoryRow, speaker: str, evidence: tuple[Line, ...]) -> MemoryDr
 def _end_of(until: str, kind: MemoryKind, at: datetime) -> datetime | None:
     """The end of the last day that a row names; `None` for no day, for one before the memory's, and of an event."""
     try:
-        ends = end_of_day(date.fromisoformat(until.strip()[:_DAY_CHARS]))
+        ends = end_of_day(date.fromisoformat(until.strip()[:_DAY_CHARS]), at.tzinfo)
     except (ValueError, OverflowError):
         return None
     return ends if ends > at and kind is not MemoryKind.EVENT else None

@@ -39,8 +39,8 @@ _RELATIVE = GuardedPattern(
 def with_days(text: str, said: date, brackets: str = "()") -> str:
     """Put the day, week, month or year in brackets after each relative word of ``text``: ``yesterday (8 May 2023)``.
 
-    ``said`` is the day of the utterance, ``brackets`` the opening and the closing one. A word that leads out of the
-    calendar (years 1 to 9999) stays as it is.
+    ``said`` is the day of the utterance by its speaker's clock, ``brackets`` the opening and the closing one. A word
+    that leads out of the calendar (years 1 to 9999) stays as it is.
     """
     return _RELATIVE.sub(lambda found: _dated(found, said, brackets), text)
 

@@ -1,7 +1,7 @@
 """The end of what a sentence says, where it names one: "until Friday", "for the next two weeks". English only."""
 
 import re
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from itertools import islice
 
 from eunoe.schemas.memory import MemoryKind
@@ -35,9 +35,9 @@ _LOOK_BACK = 200
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
-def end_of_day(last: date) -> datetime:
-    """The first instant after a day, in UTC. Raises ``OverflowError`` for the last day of the calendar."""
-    return datetime.combine(last + timedelta(days=1), time(), UTC)
+def end_of_day(last: date, clock: tzinfo | None = UTC) -> datetime:
+    """The first instant after a day by a clock. Raises ``OverflowError`` for the last day of the calendar."""
+    return datetime.combine(last + timedelta(days=1), time(), clock)
 
 
 def expiry_of(text: str, at: datetime, kind: MemoryKind) -> datetime | None:
@@ -45,10 +45,11 @@ def expiry_of(text: str, at: datetime, kind: MemoryKind) -> datetime | None:
 
     A sentence ends with the day that it names: after "until" that day, or the day before a week, month or year begins;
     after "for the next two weeks" their last day; of a plan, the day that it is for, unless something begins then.
+    Days are those of the clock of ``at``.
     """
     if kind is MemoryKind.EVENT:
         return None
-    said, whole = at.astimezone(UTC).date(), " ".join(text.split())
+    said, whole = at.date(), " ".join(text.split())
     days: list[date] = []
     for start, end in islice(sentence_spans(whole), MAX_SENTENCES):
         last = _end_of(without_middle(whole[start:end]), said, kind)
@@ -56,7 +57,7 @@ def expiry_of(text: str, at: datetime, kind: MemoryKind) -> datetime | None:
             return None
         days.append(last)
     try:
-        ends = end_of_day(max(days)) if days else None
+        ends = end_of_day(max(days), at.tzinfo) if days else None
     except OverflowError:
         return None
     return ends if ends is not None and ends > at else None

@@ -57,7 +57,7 @@ class Period:
 
 
 def periods_in(text: str, said: date) -> Iterator[Period]:
-    """The periods that a text names, in order; ``said`` is the day of the utterance.
+    """The periods that a text names, in order; ``said`` is the day of the utterance by its speaker's clock.
 
     Days that are in no calendar, and years beyond 9999, are none.
     """

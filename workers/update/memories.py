@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from eunoe.schemas.base import Time, Value
+from eunoe.schemas.base import SpokenTime, Time, Value
 from eunoe.schemas.decisions import Collection, Drop, Point, Put, Write
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.identity import content_digest, derive_id
@@ -66,7 +66,7 @@ class Step(Value):
     memory_id: str
     by: str | None = None
     """The id of the memory that caused it, if any."""
-    at: Time
+    at: SpokenTime
     """Event time."""
     because: str = ""
 

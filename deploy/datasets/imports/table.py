@@ -93,7 +93,7 @@ def _utterance(row: Row, where: str, target: ImportTarget, same: Counter[tuple[s
     speaker = row.get("speaker") or (DEFAULT_AGENT if role == "assistant" else target.speaker)
     session_id = row.get("session_id") or None
     at = _time(row.get("at", ""), where)
-    content = (conversation_id, session_id or "", at.isoformat(), speaker, row.get("text", ""))
+    content = (conversation_id, session_id or "", at.astimezone(UTC).isoformat(), speaker, row.get("text", ""))
     id_ = row.get("utterance_id")
     if not id_:
         id_ = source_id("csv", *content, same[content])
@@ -116,6 +116,7 @@ def _utterance(row: Row, where: str, target: ImportTarget, same: Counter[tuple[s
 def _time(text: str, where: str) -> datetime:
     try:
         time = datetime.fromisoformat(text)
-        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+        clock = time.tzinfo or UTC
+        return time.replace(tzinfo=clock).astimezone(UTC).astimezone(clock)  # by UTC: it must be in the calendar there
     except (ValueError, OverflowError):
         raise Refused(f"{where}: at: no time like 2026-03-01T09:30:00Z: {text!r:.40}") from None

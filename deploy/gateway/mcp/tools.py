@@ -31,7 +31,7 @@ from eunoe.deploy.gateway.mcp.forms import (
 )
 from eunoe.deploy.gateway.mcp.shown import folded, said_line, visible, visible_fields
 from eunoe.deploy.gateway.results import EventAccepted, MemoryHistory, TimelineView
-from eunoe.schemas.base import Identifier, Name, Text, Value, write_time
+from eunoe.schemas.base import Identifier, Name, SpokenTime, Text, Value, write_spoken_time, write_time
 from eunoe.schemas.errors import EunoeError
 from eunoe.schemas.events import DEFAULT_AGENT, Strategy
 from eunoe.schemas.memory import Memory
@@ -65,6 +65,13 @@ Speaker = Annotated[Name, Field(description="The name of the participant who spe
 SessionId = Annotated[
     Identifier | None, Field(description="The id of the chat; unset: the chat that was spoken in last.")
 ]
+SaidAt = Annotated[
+    SpokenTime | None,
+    Field(
+        description="When it was said, by the speaker's clock: 2026-06-01T20:00:00-07:00. The words today or tomorrow"
+        " then mean the speaker's days. Unset: now, with days in UTC."
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +93,7 @@ class Tools:
         )
         return [CheckedTool.of(tool, _described(tool), hints) for tool, hints in hinted]
 
-    async def remember(
+    async def remember(  # noqa: PLR0913, PLR0917 - the fields of the tool, given by name
         self,
         text: Annotated[Text, Field(description="The words, as they were said; at most 32 KiB of UTF-8.")],
         speaker: Speaker,
@@ -96,6 +103,7 @@ class Tools:
         utterance_id: Annotated[
             Identifier | None, Field(description="An id of yours: the same utterance sent again counts once.")
         ] = None,
+        at: SaidAt = None,
     ) -> Annotated[CallToolResult, RememberResult]:
         """Add an utterance to a conversation. It becomes memory when its session ends, by itself after some silence.
 
@@ -103,6 +111,7 @@ class Tools:
         """
         id_ = utterance_id or str(uuid4())
         body = {"type": "utterance", "speaker": speaker, "text": text, "utterance_id": id_, "session_id": session_id}
+        body["at"] = None if at is None else write_spoken_time(at)
         async with self._gateway(context, conversation_id) as (gateway, path):
             request = GatewayRequest("POST", f"{path}/events", _given(body))
             accepted = EventAccepted.from_json(await gateway.request(request, REQUEST_S))
@@ -121,13 +130,14 @@ class Tools:
         ] = False,
         speak_as: Annotated[Name, Field(description="The participant that the reply speaks as.")] = DEFAULT_AGENT,
         session_id: SessionId = None,
+        at: SaidAt = None,
     ) -> Annotated[CallToolResult, AskResult]:
         """Ask the memory a question: its own language model replies, with the utterances that the reply rests on.
 
         Use recall instead to get the memory itself without a model's reply.
         """
         body = {"text": question, "speaker": speaker, "record": record, "speak_as": speak_as, "session_id": session_id}
-        body |= {"request_id": str(uuid4()), "at": write_time(datetime.now(UTC))}
+        body |= {"request_id": str(uuid4()), "at": write_spoken_time(at or datetime.now(UTC))}
         async with self._gateway(context, conversation_id) as (gateway, path):
             reply = await _answered(gateway, f"{path}/asks", body, Reply)
         found = AskResult(
@@ -206,7 +216,7 @@ class Tools:
             found = MemoryHistory.from_json(await _read(gateway, f"{path}/memories/{id_}/history"))
         changes = tuple(
             ToolChange(
-                at=write_time(one.at),
+                at=write_spoken_time(one.at),
                 session=one.session,
                 kind=one.kind,
                 memory=_short(one.memory),
@@ -328,7 +338,7 @@ def _short(memory: Memory) -> ToolMemory:
         status=memory.status,
         speaker=memory.speaker,
         text=memory.text,
-        at=write_time(memory.at),
+        at=write_spoken_time(memory.at),
         utterance_ids=tuple(line.utterance_id for line in memory.evidence),
     )
 
