@@ -1,6 +1,7 @@
 """`eunoe ask`."""
 
 import asyncio
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -46,6 +47,7 @@ def ask(
             return await memory.ask(
                 text,
                 speaker=speaker,
+                at=datetime.now().astimezone(),  # by the clock of this machine: whoever types here speaks
                 speak_as=speak_as,
                 record=record,
                 strategy=strategy,

@@ -1,6 +1,10 @@
 """`eunoe ask` on a terminal: the reply in short, and the memory in the prompt where it is wanted."""
 
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from io import StringIO
+from typing import ClassVar
 
 import pytest
 import typer
@@ -26,6 +30,8 @@ REPLY = Reply(
 class Client:
     """Answers every ask."""
 
+    asked: ClassVar[list[dict[str, object]]] = []
+
     def __init__(self, *_: object, **__: object) -> None: ...
 
     async def __aenter__(self) -> "Client":
@@ -33,7 +39,8 @@ class Client:
 
     async def __aexit__(self, *_: object) -> None: ...
 
-    async def ask(self, _text: str, **_: object) -> Reply:
+    async def ask(self, _text: str, **options: object) -> Reply:
+        self.asked.append(options)
         return REPLY
 
 
@@ -63,3 +70,23 @@ def test_the_memory_in_the_prompt_is_printed_where_it_is_wanted(monkeypatch: pyt
     said = shown(monkeypatch, "--context")
     assert all(line in said for line in CONTEXT.splitlines())
     assert "memory in the prompt (270 tokens)" in said
+
+
+@pytest.fixture
+def _in_tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("_in_tokyo")
+def test_an_ask_is_of_now_by_the_clock_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    Client.asked.clear()
+    shown(monkeypatch)
+    (asked,) = Client.asked
+    at = asked["at"]
+    assert isinstance(at, datetime)
+    assert at.utcoffset() == timedelta(hours=9)
+    assert abs(at - datetime.now(UTC)) < timedelta(minutes=5)

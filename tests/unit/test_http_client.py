@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import httpx
@@ -16,7 +16,7 @@ import pytest
 from pydantic import SecretStr
 
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.schemas.events import Provenance, Strategy
+from eunoe.schemas.events import Provenance, Strategy, Utterance
 from eunoe.schemas.memory import DerivedReason
 from eunoe.schemas.replies import Reply
 from eunoe.streams.http_client import (
@@ -29,6 +29,7 @@ from eunoe.streams.http_client import (
     remembered_place,
 )
 from eunoe.streams.settings import partition_of
+from eunoe.streams.topics import Topic
 from tests.support.gateway import make_gateway
 
 FOREIGN = (
@@ -316,6 +317,19 @@ async def test_what_becomes_memory_between_a_read_and_the_feed_is_told_behind_th
             async with aclosing(feed):
                 assert (await anext(feed)).session.session == 2
     assert [item.text for item in read.items] == ["Ann moved to Lyon in March."]
+
+
+async def test_a_reply_is_uttered_by_the_clock_of_its_question(tmp_path):
+    gateway = make_gateway(tmp_path)
+    clock = timezone(timedelta(hours=-7))
+    async with gateway.served() as http, GatewayConnection(str(http.base_url), bearer(http)) as connection:
+        memory = HttpMemoryClient(connection, conversation_id="c", tenant="acme", utter_replies=True)
+        await memory.utter("I moved to Lyon in March.", speaker="Ann")
+        await memory.end_session()
+        await memory.ask("Where does Ann live?", speaker="Ben", at=datetime.now(clock))
+    said = [one for one in gateway.pipeline.events(Topic.CONVERSATIONS) if isinstance(one, Utterance)]
+    assert [one.reply_id is None for one in said] == [True, True, False]
+    assert [one.at.utcoffset() for one in said[1:]] == [timedelta(hours=-7)] * 2
 
 
 async def test_the_place_is_that_of_the_first_event():
