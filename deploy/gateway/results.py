@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from eunoe.schemas.base import Identifier, Time, Value
+from eunoe.schemas.base import Identifier, SpokenTime, Time, Value
 from eunoe.schemas.events import Line
 from eunoe.schemas.memory import ChangeKind, Memory, MemoryStatus, Segment
 from eunoe.schemas.profile import PersonProfile
@@ -99,9 +99,9 @@ class SessionItem(Value):
     session_id: Identifier | None = None
     """The client's id of the session; `None` where it gave none."""
     status: SessionStatus
-    first_at: Time | None = None
+    first_at: SpokenTime | None = None
     """Event time of its earliest line; `None` where its segments are not there."""
-    last_at: Time | None = None
+    last_at: SpokenTime | None = None
     lines: int = 0
     segments: int = 0
 
@@ -162,7 +162,7 @@ class HistoryItem(Value):
 
     session: int
     known_from: Time
-    at: Time
+    at: SpokenTime
     kind: ChangeKind
     memory: Memory
     """In its present state."""

@@ -1,13 +1,15 @@
 """Every view on the demo's conversation and on a large one: what it shows, its looks, its accessibility."""
 
+from datetime import datetime, timedelta, timezone
 from urllib.parse import quote
 
 import pytest
 from _pytest.mark import ParameterSet
 
+from eunoe.schemas.events import SessionEnded, Utterance
 from tests.browser.chromium import AXE
 from tests.browser.conftest import Window
-from tests.support.page import ASKED, DEMO, HOSTILE, LARGE, LONG, QUESTION
+from tests.support.page import ASKED, DEMO, HOSTILE, LARGE, LONG, QUESTION, TENANT
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 
@@ -119,6 +121,20 @@ async def test_a_memory_says_until_when_it_holds(window: Window) -> None:
     assert "until 31 Oct 2025" in await plan.inner_text()
     await plan.click()
     await window.page.locator("aside").get_by_text("until 31 Oct 2025").wait_for()
+
+
+async def test_days_and_hours_are_those_of_the_speakers_clock(window: Window) -> None:
+    at = datetime(2026, 6, 1, 20, tzinfo=timezone(-timedelta(hours=7)))
+    who = {"tenant": TENANT, "conversation_id": "los-angeles"}
+    text = "I will meet Bob at the lake tomorrow."
+    said = Utterance(**who, utterance_id="u1", speaker="Ann", text=text, at=at)
+    await window.site.gateway.pipeline.produce(said, SessionEnded(**who, at=at))
+    await window.open("/c/los-angeles/memories")
+    plan = window.page.get_by_role("option").filter(has_text="tomorrow (2 June 2026)")
+    assert "1 Jun 2026" in await plan.inner_text()
+    assert "until 2 Jun 2026" in await plan.inner_text()
+    await window.open("/c/los-angeles/sessions?s=1")
+    await window.sees("20:00")
 
 
 async def test_a_reply_in_a_transcript_leads_to_its_reasons(window: Window) -> None:

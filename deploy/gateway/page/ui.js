@@ -6,17 +6,22 @@ import { forgetKey, setKey } from "./api.js";
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
 const MINUTE = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
 
-export const day = (at) => DAY.format(new Date(at));
-export const minute = (at) => MINUTE.format(new Date(at));
+const OFFSET = /[+-]\d\d:\d\d$/;
+
+/** A time as the formats above take it: by the clock of who spoke, where it was sent with its offset, else in UTC. */
+const told = (at) => new Date(typeof at === "string" ? at.replace(OFFSET, "Z") : at);
+const clock = (at) => `UTC${OFFSET.exec(at)?.[0] ?? ""}`;
+export const day = (at) => DAY.format(told(at));
+export const minute = (at) => MINUTE.format(told(at));
 export const plural = (number, word, more = `${word}s`) => `${number.toLocaleString("en")} ${number === 1 ? word : more}`;
 export const short = (id) => id.slice(0, 8);
 
 /** The days of an interval, as short as they can be said. */
-export const days = (first, last) => DAY.formatRange(new Date(first), new Date(last));
+export const days = (first, last) => DAY.formatRange(...[told(first), told(last)].sort((one, other) => one - other));
 
 /** Event time: when it was said. */
 export function At({ at, time = true }) {
-  return html`<time class="at" datetime=${at} title=${at}>${day(at)}${time && html` <span>${minute(at)} UTC</span>`}</time>`;
+  return html`<time class="at" datetime=${at} title=${at}>${day(at)}${time && html` <span>${minute(at)} ${clock(at)}</span>`}</time>`;
 }
 
 /** Log time: when memory may know it. */
@@ -27,7 +32,7 @@ export function Known({ at, word = "known since" }) {
 /** The last day on which a memory holds, where its text names one and nothing has ended it before. */
 export function Until({ memory }) {
   if (!memory.expires_at || memory.ending) return null;
-  return html` · <span class="log">until <time datetime=${memory.expires_at}>${day(Date.parse(memory.expires_at) - 1)}</time></span>`;
+  return html` · <span class="log">until <time datetime=${memory.expires_at}>${day(told(memory.expires_at) - 1)}</time></span>`;
 }
 
 /** Text of people: its own direction, and never markup. */
