@@ -5,11 +5,11 @@ from uuid import UUID
 
 import qdrant_edge as edge
 from pydantic import TypeAdapter
-from qdrant_client.http import models
 
 from eunoe.deploy.local.qdrant.collection import LocalCollection
 from eunoe.deploy.local.qdrant.errors import only
 from eunoe.deploy.local.qdrant.filters import engine_filter, point_id
+from eunoe.deploy.local.qdrant.models import models
 from eunoe.deploy.local.qdrant.points import (
     engine_point,
     engine_query,

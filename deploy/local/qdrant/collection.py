@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TypeVar
 
 import qdrant_edge as edge
-from qdrant_client.http import models
 
 from eunoe.deploy.local.qdrant.errors import RequestError, missing, wrong_input
+from eunoe.deploy.local.qdrant.models import models
 from eunoe.deploy.local.qdrant.schema import engine_config
 
 logger = logging.getLogger(__name__)

@@ -3,9 +3,9 @@
 from uuid import UUID
 
 import qdrant_edge as edge
-from qdrant_client.http import models
 
 from eunoe.deploy.local.qdrant.errors import only, unsupported, wrong_input
+from eunoe.deploy.local.qdrant.models import models
 
 EngineCondition = (
     edge.FieldCondition

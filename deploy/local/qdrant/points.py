@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from uuid import UUID
 
 import qdrant_edge as edge
-from qdrant_client.http import models
 
 from eunoe.deploy.local.qdrant.errors import only, unsupported, wrong_input
 from eunoe.deploy.local.qdrant.filters import engine_filter, point_id
+from eunoe.deploy.local.qdrant.models import models
 from eunoe.deploy.local.qdrant.schema import dense_of
 
 MAX_LIMIT = 100_000

@@ -4,9 +4,9 @@ from typing import Any
 
 import qdrant_edge as edge
 from pydantic import BaseModel
-from qdrant_client.http import models
 
 from eunoe.deploy.local.qdrant.errors import only, unsupported, wrong_input
+from eunoe.deploy.local.qdrant.models import models
 
 _CREATE = (
     "vectors",
