@@ -59,15 +59,18 @@ def segment_ids(view: ConversationView) -> list[tuple[str, list[str]]]:
     return [(s.segment_id, [line.utterance_id for line in s.lines]) for s in view.segments]
 
 
+PLAINLY = ("Matosinhos", "the knee", "Pepper", "hazelnuts", "Kettenwerk", "survey ship", "I'm an uncle", "swells shut")
+"""What the replies to the demo's questions say, without a step that is left to the reader."""
+
+
 async def test_the_demo_remembers_answers_and_leaves_nothing(standalone: Pipeline):
     result = await standalone.demo()
     assert result.code == 0, result.err
     report = result.json
     assert (report["sessions"], report["utterances"], report["utterances_in_segments"]) == (5, 89, 89)
     assert report["dead_letters"] == 0
-    assert len(report["questions"]) == 8
-    for question in report["questions"]:
-        assert question["reply"]
+    for question, told in zip(report["questions"], PLAINLY, strict=True):
+        assert told in question["reply"]
         assert question["cited"]
         assert question["tokens"] <= 1500
     assert list(standalone.cwd.iterdir()) == []

@@ -96,11 +96,11 @@ def test_the_bundled_questions_are_about_earlier_sessions_and_name_their_evidenc
         ("Where does Mina live", "Matosinhos"),
         ("knee", "meniscus"),
         ("dog", "Pepper"),
-        ("cake", "hazelnuts"),
+        ("nuts", "hazelnuts"),
         ("work", "Kettenwerk"),
         ("Bohinj", "survey ship"),
-        ("birthday", "fourteenth"),
-        ("cat", "nose"),
+        ("uncle", "twenty-eighth of October"),
+        ("cat", "swells shut"),
     ],
 )
 def test_the_evidence_of_a_bundled_question_holds_its_answer(words: str, fact: str) -> None:
