@@ -98,6 +98,11 @@ def plan_lines(found: ImportFile, plan: tuple[MissingSessions, ImportEstimate]) 
         + f", {counted(max(1, round(cost.seconds / 60)), 'minute')}"
         + f" (scaled from {counted(cost.sampled_events, 'event')})",
     ]
+    if cost.memories is not None:
+        lines.append(
+            f"about {counted(cost.memories, 'memory')}: no model is set, and the offline rules take what people say of"
+            " themselves, such as “I live in Lyon”"
+        )
     if missing.present:
         lines.append(f"passed over, for they are there already: {counted(missing.present, 'session')}")
     if missing.erased:

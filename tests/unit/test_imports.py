@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from eunoe.deploy.datasets.imports.estimate import choose
+from eunoe.deploy.cli.import_ import plan_lines
+from eunoe.deploy.datasets.imports.estimate import choose, estimate_import
 from eunoe.deploy.datasets.imports.formats import ImportFormat, read_import
 from eunoe.deploy.datasets.imports.imported import MAX_LINES, ImportTarget, SourceLine, cut, session_of
+from eunoe.deploy.datasets.imports.missing import MissingSessions
 from eunoe.deploy.datasets.imports.run import in_turn, run_import
+from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import write_spoken_time
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import SessionEnded
@@ -41,7 +44,7 @@ def test_a_chat_is_what_the_person_saw_cut_at_its_silence(tmp_path):
         [("Ann", SAID[0]), ("agent", "Lyon is lovely."), ("Ann", "[image]\nLook at the flat.")],
         [("Ann", SAID[1])],
     ]
-    assert found.left_out == {"text": 1, "image_asset_pointer": 1, "user_editable_context": 1}
+    assert found.left_out == {"thought or call of a tool": 1, "image_asset_pointer": 1, "user_editable_context": 1}
     first = found.sessions[0].utterances
     assert first[0].at == datetime.fromtimestamp(DAY, UTC)
     assert [said.reply_id is not None for said in first] == [False, True, False]
@@ -71,6 +74,20 @@ def test_memories_of_mem0_are_said_on_their_day(tmp_path):
     ]
     assert found.conversations == ("default/ann",)
     assert lines_of(read(tmp_path, "mem0", mem0_memories()["results"])) == lines_of(found)
+
+
+async def test_without_a_model_the_plan_says_how_few_notes_become_memories(tmp_path):
+    row = {"user_id": "ann", "created_at": "2026-01-02T08:00:00Z"}
+    notes = [row | {"id": "m1", "memory": "Lives in Lyon"}, row | {"id": "m2", "memory": "I work at Acme."}]
+    found = read(tmp_path, "mem0", notes)
+    cost = await estimate_import(Settings(), found.sessions)
+    assert cost.memories == 1
+    lines = plan_lines(found, (MissingSessions(found.sessions, 0, 0), cost))
+    assert [line for line in lines if line.startswith("about 1 memory: no model is set")]
+
+
+async def test_of_an_import_that_is_there_already_no_memories_are_foretold(tmp_path):
+    assert (await estimate_import(Settings(), ())).memories is None
 
 
 @pytest.mark.parametrize(

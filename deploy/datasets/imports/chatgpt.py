@@ -26,6 +26,7 @@ CONVERSATION: Final = "chatgpt"
 TEXTS: Final = ("text", "multimodal_text")
 _ROLES: Final = ("user", "assistant")
 _UNSEEN_CHANNELS: Final = ("analysis", "commentary")
+_UNSEEN: Final = "thought or call of a tool"
 _SHOWN: Final = {"image_asset_pointer": "[image]", "file_asset_pointer": "[file]"}
 
 Node = Mapping[str, Any]
@@ -105,7 +106,7 @@ def _text(message: Node, left_out: Counter[str]) -> str:
     if _role(message) not in _ROLES or hidden or message.get("weight") == 0:
         return ""
     if kind not in TEXTS or message.get("recipient", "all") != "all" or message.get("channel") in _UNSEEN_CHANNELS:
-        left_out[kind] += 1
+        left_out[_UNSEEN if kind in TEXTS else kind] += 1
         return ""
     parts = content.get("parts") if isinstance(content, dict) else None
     shown = (_part(part, left_out) for part in parts) if isinstance(parts, list) else ()

@@ -12,6 +12,7 @@ from eunoe.deploy.generations.rebuild.estimate import open_counted
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
+from eunoe.schemas.decisions import Collection
 from eunoe.streams.codec import encode
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
@@ -36,6 +37,8 @@ class ImportEstimate:
     seconds: float
     cost: float | None = None
     """Dollars; `None` where no price is set."""
+    memories: int | None = None
+    """Those that the offline rules form; `None` where a model is set, for nobody knows what it will find."""
 
 
 async def estimate_import(
@@ -51,10 +54,11 @@ async def estimate_import(
     with tempfile.TemporaryDirectory(prefix="eunoe-import-") as directory:
         async with open_counted(settings, plan, Path(directory) / "answers.sqlite") as counted:
             deriver = Deriver(counted.dependencies, settings.runner, RecordedOutcomes(None))
-            begun, done = time.monotonic(), 0
+            begun, done, memories = time.monotonic(), 0, 0
             for key in dict.fromkeys(session.key for session in sample):
                 records = _records([session for session in sample if session.key == key])
-                await deriver.derive(key, records, 0)
+                derived = await deriver.derive(key, records, 0)
+                memories += len(derived.points[Collection.MEMORIES])
                 done += len(records)
                 report(done)
             seconds = time.monotonic() - begun
@@ -76,6 +80,7 @@ async def estimate_import(
         completion_tokens=usage.completion_tokens,
         seconds=round(max(seconds * factor, usage.calls * CALL_S / at_once), 1),
         cost=usage.cost(settings.prices) if settings.prices.known else None,
+        memories=round(memories * factor) if counts is None and sampled else None,
     )
 
 
