@@ -1,8 +1,9 @@
 """Measures the processor time of hostile texts: ``python -m tests.support.text_cost patterns`` or ``stages`` [case]….
 
-Each case runs in a process of its own under a hard limit of processor time, because a pattern that does not end holds
-its process and cannot be interrupted. Writes JSON: case → part → seconds, or null for a case that was killed. A machine
-that is slow just then does not count: seconds are those of one on which `_loop` takes `LOOP_S`.
+Cases run in processes of their own under a hard limit of processor time, because a pattern that does not end holds its
+process and cannot be interrupted: where one was killed, each of its cases runs again by itself. Writes JSON: case →
+part → seconds, or null for a case that was killed. A machine that is slow just then does not count: seconds are those
+of one on which `_loop` takes `LOOP_S`.
 """
 
 import asyncio
@@ -36,6 +37,8 @@ TEXT_BYTES = 32_768
 """The bytes of the longest utterance that intake takes."""
 WORD_BYTES = 4096
 KILLED_AFTER_S = 5
+TOGETHER = {"patterns": 10, "stages": 1}
+"""Group → cases in one process: ten patterns take half a second, and a process costs as much as one of them."""
 LOOPS, LOOP_S = 200_000, 0.01
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -167,17 +170,28 @@ def _memory(session: int, text: str) -> Memory:
     )
 
 
-def measured(case: Callable[[], Seconds]) -> Seconds | None:
-    """The measures of a case, taken in a process of its own; `None` for one that was killed or failed."""
+def measured(wanted: Mapping[str, Callable[[], Seconds]], together: int) -> dict[str, Seconds | None]:
+    """The measures of all cases, so many in a process; `None` for one that was killed or failed."""
+    found: dict[str, Seconds | None] = {}
+    for start in range(0, len(wanted), together):
+        names = list(wanted)[start : start + together]
+        answer = _in_a_process({name: wanted[name] for name in names})
+        if answer is None and len(names) > 1:  # one of them: each by itself, with all of its time
+            found |= measured({name: wanted[name] for name in names}, 1)
+        else:
+            found |= answer or dict.fromkeys(names)
+    return found
+
+
+def _in_a_process(some: Mapping[str, Callable[[], Seconds]]) -> dict[str, Seconds] | None:
+    """The measures of cases, taken in a process of their own; `None` where it was killed or one of them failed."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         os.close(reading)
         resource.setrlimit(resource.RLIMIT_CPU, (KILLED_AFTER_S, KILLED_AFTER_S))
         try:
-            before, found = _slowness(), case()
-            slowness = (before + _slowness()) / 2
-            answer = json.dumps({part: seconds / slowness for part, seconds in found.items()}).encode()
+            answer = json.dumps(dict(_one_by_one(some))).encode()
             with os.fdopen(writing, "wb") as out:
                 out.write(answer)
         except BaseException:
@@ -191,6 +205,16 @@ def measured(case: Callable[[], Seconds]) -> Seconds | None:
     return json.loads(answer) if answer else None
 
 
+def _one_by_one(some: Mapping[str, Callable[[], Seconds]]) -> Iterator[tuple[str, Seconds]]:
+    """Each case with its measures, in the seconds of a machine on which the loop takes `LOOP_S` before and after it."""
+    before = _slowness()
+    for name, case in some.items():
+        found = case()
+        after = _slowness()
+        yield name, {part: seconds / ((before + after) / 2) for part, seconds in found.items()}
+        before = after
+
+
 def cases(group: str) -> dict[str, Callable[[], Seconds]]:
     if group == "patterns":
         return {name: lambda one=one: pattern_seconds(one) for name, one in patterns().items()}
@@ -202,7 +226,8 @@ def cases(group: str) -> dict[str, Callable[[], Seconds]]:
 
 
 if __name__ == "__main__":
-    wanted = sys.argv[2:]
+    group, *chosen = sys.argv[1:]
     json.dump(
-        {name: measured(case) for name, case in cases(sys.argv[1]).items() if not wanted or name in wanted}, sys.stdout
+        measured({name: case for name, case in cases(group).items() if not chosen or name in chosen}, TOGETHER[group]),
+        sys.stdout,
     )

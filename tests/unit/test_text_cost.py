@@ -10,6 +10,7 @@ import pytest
 
 from eunoe.workers.text.bounds import MAX_SENTENCE_CHARS, without_middle
 from eunoe.workers.text.brackets import without_brackets
+from tests.support import text_cost
 from tests.support.text_cost import TEXT_BYTES, TEXTS, WORD_BYTES
 
 STAGE_S, PATTERN_S = 0.5, 0.2
@@ -47,6 +48,20 @@ def slow_each_time(group: str, found: Found, times: int = 3) -> Mapping[str, obj
 
 def test_the_texts_are_as_long_as_an_utterance_may_be():
     assert all(TEXT_BYTES - 60 <= len(text.encode()) <= TEXT_BYTES for text in TEXTS.values())
+
+
+def test_a_case_that_was_killed_leaves_its_neighbours_their_measures(monkeypatch: pytest.MonkeyPatch):
+    tried = []
+
+    def in_a_process(some):
+        tried.append(list(some))
+        return None if "endless" in some else {name: {"text": 0.1} for name in some}
+
+    monkeypatch.setattr(text_cost, "_in_a_process", in_a_process)
+    cases = dict.fromkeys(("a", "b", "endless", "c", "d"), dict)
+    found = text_cost.measured(cases, 3)
+    assert found == {name: None if name == "endless" else {"text": 0.1} for name in cases}
+    assert tried == [["a", "b", "endless"], ["a"], ["b"], ["endless"], ["c", "d"]]
 
 
 @pytest.mark.timeout(300)  # ten seconds of processor time; more where others use the machine
