@@ -27,7 +27,7 @@ _BODIES = (
     "QueryRequestBatch",
     "ScrollRequest",
 )
-"""What the bodies of requests are; they name types that are defined behind them."""
+"""The types of the bodies of requests; they name types that are defined behind them."""
 
 
 def rest_types() -> ModuleType:
