@@ -186,11 +186,14 @@ class KeyFile:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, in one step."""
+    """Write a file that only its owner can read, in one step; a fault, as of a full disk, leaves it as it was."""
     made = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:  # noqa: PTH123 - a mode
-        file.write(text)
-    made.replace(path)
+    try:
+        with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:  # noqa: PTH123 - a mode
+            file.write(text)
+        made.replace(path)
+    finally:
+        made.unlink(missing_ok=True)  # there only after a fault
 
 
 def _read(path: Path) -> KeyDocument:

@@ -15,7 +15,7 @@ from jwt.algorithms import ECAlgorithm
 
 from eunoe.deploy.cli import keys as commands
 from eunoe.deploy.gateway.credentials import TokenChecker
-from eunoe.deploy.gateway.keys import ANY_TENANT, Caller, KeyFile, KeyPlan, KeyScope, kept_key, new_key
+from eunoe.deploy.gateway.keys import ANY_TENANT, Caller, KeyFile, KeyPlan, KeyScope, kept_key, new_key, write_private
 from eunoe.deploy.gateway.limits import ProcessLimiter, Rate
 from eunoe.deploy.gateway.openapi import openapi_document
 from eunoe.deploy.gateway.problems import Problem
@@ -68,6 +68,13 @@ def test_a_damaged_file_is_named(tmp_path):
     for path in (tmp_path / "keys.json", Path("/dev/zero")):  # the second one never ends
         with pytest.raises(Refused, match="not a file of keys"):
             KeyFile(path).all()
+
+
+def test_a_write_that_fails_leaves_the_keys_as_they_were_and_no_other_file(tmp_path):
+    (tmp_path / "keys.json").write_text("kept")
+    with pytest.raises(UnicodeEncodeError):
+        write_private(tmp_path / "keys.json", "\ud800")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("keys.json", "kept")]
 
 
 def test_the_key_of_a_data_directory_is_made_once(tmp_path):
