@@ -41,10 +41,12 @@ class MemoryLog:
         self.partitions = partitions
         self._clock = clock
         self._logs: dict[Topic, list[list[Record]]] = {topic: [[] for _ in range(partitions)] for topic in TOPICS}
+        self._starts: dict[Topic, list[int]] = {topic: [0] * partitions for topic in TOPICS}
+        """The offset of the first record that each partition has."""
         self._count = 0
 
     def __len__(self) -> int:
-        """All records of all topics."""
+        """All records of all topics that were ever appended."""
         return self._count
 
     async def publish(self, messages: Sequence[Message]) -> list[RecordPlace]:
@@ -64,7 +66,7 @@ class MemoryLog:
         record = Record(
             topic=topic,
             partition=partition,
-            offset=len(log),
+            offset=self._starts[topic][partition] + len(log),
             key=message.key,
             value=message.value,
             timestamp_ms=round(self._clock().timestamp() * 1000),
@@ -79,14 +81,29 @@ class MemoryLog:
         return [record for log in self._logs[Topic(topic)] for record in log]
 
     def after(self, topic: str, partition: int, offset: int) -> Record | None:
-        """The record at ``offset``; `None` where the partition ends before it."""
+        """The record at ``offset``, or the first one behind it; `None` where the partition ends before it."""
         log = self._logs[Topic(topic)][partition]
-        return log[offset] if offset < len(log) else None
+        place = max(0, offset - self._starts[Topic(topic)][partition])
+        return log[place] if place < len(log) else None
 
     def run_of(self, first: Record) -> list[Record]:
         """A record and those of its key directly behind it in its partition, as far as there are any now."""
-        log = self._logs[Topic(first.topic)][first.partition]
-        return list(takewhile(lambda record: record.key == first.key, islice(log, first.offset, None)))
+        topic = Topic(first.topic)
+        log, place = self._logs[topic][first.partition], first.offset - self._starts[topic][first.partition]
+        return list(takewhile(lambda record: record.key == first.key, islice(log, place, None)))
+
+    def drain(self) -> list[Record]:
+        """Take all records out, topic by topic and partition by partition; the offsets of later ones go on.
+
+        Call it where every stage has handled all.
+        """
+        taken = []
+        for topic, logs in self._logs.items():
+            for partition, log in enumerate(logs):
+                taken += log
+                self._starts[topic][partition] += len(log)
+                log.clear()
+        return taken
 
     def _partition(self, message: Message) -> int:
         if message.partition is None:

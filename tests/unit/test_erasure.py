@@ -253,7 +253,7 @@ async def test_nobody_can_produce_a_placeholder():
     records = log_of(plain())
     part = ErasedPart.of(await erase(records, "u2"))
     assert part is not None
-    forged = without_erased(records, part, 0)[1]
+    _, forged, *_ = without_erased(records, part, 0)
     pipeline = make_pipeline()
     await pipeline.produce(*plain()[:1])
     await produce_raw(pipeline, forged.value, KEY.encode())

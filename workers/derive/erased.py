@@ -4,7 +4,7 @@ An erased utterance becomes a placeholder (`eunoe.workers.intake.erased`), wheth
 so no number of a session or turn moves, and nothing is derived from it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -28,14 +28,12 @@ from eunoe.workers.stage import ApplyOrder
 INTAKE: Final = "intake"
 
 
-def without_erased(records: Sequence[Record], part: ErasedPart | None, epoch: int) -> list[Record]:
+def without_erased(records: Iterable[Record], part: ErasedPart | None, epoch: int) -> Iterable[Record]:
     """The records of a conversation in log order, with placeholders in place of the erased ones.
 
     ``epoch`` is that of the log that they were read from. Records that were destroyed may be missing from ``records``.
     """
-    if part is None:
-        return list(records)
-    return list(_merged(records, part, epoch))
+    return records if part is None else _merged(records, part, epoch)
 
 
 def is_erased(record: Record, part: ErasedPart | None, epoch: int) -> bool:
@@ -69,7 +67,7 @@ def _ledger(stage: str, until: int, numbers: Numbers) -> Ledger:
     return Ledger(applied=by_order.get(STAGES[stage].order, numbers.closed))
 
 
-def _merged(records: Sequence[Record], part: ErasedPart, epoch: int) -> Iterator[Record]:
+def _merged(records: Iterable[Record], part: ErasedPart, epoch: int) -> Iterator[Record]:
     waiting = list(part.placeholders)
     erased = {place.position for place in waiting}
     for record in records:

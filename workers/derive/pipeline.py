@@ -5,7 +5,7 @@ The result can replace what a store keeps (a repair), or go into another generat
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -20,13 +20,14 @@ from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.derive.erased import start_of, without_erased
 from eunoe.workers.derive.in_memory import InMemoryPipeline, select_stages
+from eunoe.workers.derive.made import MadeRecords
 from eunoe.workers.intake.head import Head
 from eunoe.workers.intake.state import HEAD
 from eunoe.workers.registry import MEMORY_STAGES, STAGES, StageSettings
 from eunoe.workers.runner.batches import MAX_BATCH
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
-from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes, is_failure
+from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stage import Dependencies
 
 TABLES: Mapping[str, Sequence[str]] = {name: STAGES[name].tables.all for name in MEMORY_STAGES}
@@ -47,7 +48,7 @@ class Derived:
     timer: Timer | None
     """The idle timer of its open session. It names no utterance where none is open: it tells then when the last one
     closed, by which the conversation is listed and goes to the cold store. `None` where it has no session."""
-    records: tuple[Record, ...]
+    records: MadeRecords
     """The events of the stages, topic by topic, each in its order."""
     failed: int
     """Decisions that raised at every attempt; their sessions are skipped."""
@@ -55,20 +56,21 @@ class Derived:
     @property
     def sessions(self) -> int:
         """The number of closed sessions."""
-        return sum(record.topic == Topic.SESSIONS for record in self.records)
+        return self.records.count(Topic.SESSIONS)
 
     @classmethod
-    async def of(cls, pipeline: InMemoryPipeline, key: str) -> Self:
-        """All that a pipeline holds of a conversation now."""
-        log = pipeline.log
+    async def of(cls, pipeline: InMemoryPipeline, key: str, made: MadeRecords | None = None) -> Self:
+        """All that a pipeline holds of a conversation now; ``made``: what was drained from its log, if anything was."""
+        if made is None:
+            made = MadeRecords.of(record for topic in TOPICS for record in pipeline.log.records(topic))
         standing = await pipeline.store.export(key, TABLES)
         return cls(
             key=key,
             standing=standing,
             points={collection: pipeline.index.view(collection, key) for collection in Collection},
             timer=pipeline.log_positions.timer(0, key) if _has_session(standing) else None,
-            records=tuple(record for topic, spec in TOPICS.items() if spec.derived for record in log.records(topic)),
-            failed=sum(is_failure(record.value) for record in log.records(Topic.ANSWERS)),
+            records=made,
+            failed=made.failed,
         )
 
 
@@ -87,7 +89,7 @@ class Deriver:
     async def derive(
         self,
         key: str,
-        records: Sequence[Record],
+        records: Iterable[Record],
         epoch: int,
         done: Callable[[], None] = lambda: None,
         erased: ErasedPart | None = None,
@@ -102,15 +104,17 @@ class Deriver:
         pipeline = self.set_up()
         if (start := start_of(erased)) is not None:
             await pipeline.store.swap(key, TABLES, start, Ledger())
+        made = MadeRecords()
         for together in _stretches(without_erased(records, erased, epoch)):
             for record in together:
                 headers = _copied(record, epoch)
                 if headers is not None:
                     pipeline.log.append(Message(Topic.CONVERSATIONS, record.key, record.value, headers))
             await pipeline.run_until_idle()
+            made.take(pipeline.log.drain())
             for _ in together:
                 done()
-        return await Derived.of(pipeline, key)
+        return await Derived.of(pipeline, key, made)
 
     def set_up(self) -> InMemoryPipeline:
         """A pipeline that has handled nothing yet."""
@@ -130,7 +134,7 @@ class Deriver:
         )
 
 
-def _stretches(records: Sequence[Record]) -> Iterator[list[Record]]:
+def _stretches(records: Iterable[Record]) -> Iterator[list[Record]]:
     """The records in parts that end where a stage behind intake may have something to do.
 
     Intake decides a part in one commit. A part that ends too late is decided as workers decide records that waited.

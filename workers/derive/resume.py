@@ -12,6 +12,7 @@ from eunoe.streams.codec import decode
 from eunoe.streams.record import Message, Record
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.derive.dependents import made_again, number_of, producer_of
+from eunoe.workers.derive.made import MadeRecords
 from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
 from eunoe.workers.intake.head import Head
 from eunoe.workers.intake.state import HEAD
@@ -137,14 +138,14 @@ async def resume(deriver: Deriver, key: str, kept: Kept, messages: KeptMessages)
     await pipeline.index.upsert(kept.points)
     if kept.timer is not None:
         await pipeline.log_positions.schedule(0, key, kept.timer)
+    written = MadeRecords()
     for record in _in_order(kept.head, messages):
         headers = tuple(record.headers.items())
         pipeline.log.append(Message(record.topic, record.key, record.value, headers))
         await pipeline.run_until_idle()
-    made = await Derived.of(pipeline, key)
+        written.take(pipeline.log.drain())
     # a turn that was answered when it was asked must not reach the generation's responder
-    records = tuple(record for record in made.records if record.topic != Topic.REPLY_CONTEXTS)
-    return replace(made, records=records)
+    return await Derived.of(pipeline, key, written.without(Topic.REPLY_CONTEXTS))
 
 
 def _in_order(head: Head, kept: KeptMessages) -> Iterator[Record]:

@@ -7,9 +7,10 @@ JSON to standard output for each conversation.
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import orjson
@@ -30,6 +31,7 @@ from eunoe.schemas.decisions import Ledger, Scope
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import EunoeError, Unavailable
 from eunoe.schemas.versions import ContractError
+from eunoe.streams.packed_records import PackedRecords
 from eunoe.streams.position import record_position
 from eunoe.streams.record import Message, Record
 from eunoe.streams.sealed_log import restored
@@ -82,9 +84,9 @@ class Landing:
             raise Unavailable(f"another process has written {derived.key} meanwhile: run only one rebuild at a time")
 
 
-def _batches(records: Sequence[Record]) -> Iterator[list[Message]]:
-    for at in range(0, len(records), _MESSAGES):
-        batch = records[at : at + _MESSAGES]
+def _batches(records: Iterable[Record]) -> Iterator[list[Message]]:
+    left = iter(records)
+    while batch := list(islice(left, _MESSAGES)):
         yield [Message(one.topic, one.key, one.value, tuple(one.headers.items())) for one in batch]
 
 
@@ -167,7 +169,9 @@ class _ShareWork:
         if is_whole(there, records, self.settings.log_epoch):
             self._kept(conversation)
             return
-        derived = await self.deriver.derive(key, records, self.settings.log_epoch, erased=self.erased.get(key))
+        packed = PackedRecords.of(records)
+        del records  # those of a long conversation take as much as all that is made of them
+        derived = await self.deriver.derive(key, packed, self.settings.log_epoch, erased=self.erased.get(key))
         await self.landing.put(derived, there)
         usage = self.landing.clients.usage
         _write(
