@@ -2,7 +2,7 @@
 
 import itertools
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from time import monotonic
@@ -48,7 +48,7 @@ class MemoryStore:
         self._clock = clock
         self._ledgers: dict[Scope, _StoredLedger] = {}
         self._expiry: OrderedDict[Scope, float] = OrderedDict()
-        self._tables: defaultdict[tuple[str, str, str], Table] = defaultdict(dict)
+        self._tables: defaultdict[tuple[str, str, str], MutableMapping[str, str]] = defaultdict(dict)
         self._parked: defaultdict[Scope, dict[int, Table]] = defaultdict(dict)
         self.server = "memory"
         """Id of the server's process: one that is started again has another."""
@@ -113,7 +113,7 @@ class MemoryStore:
 
     async def scan(self, stage: str, key: str, table: str) -> dict[str, str]:
         """A whole table: id → document."""
-        return dict(self._tables.get((stage, key, table), {}))
+        return dict(self._tables.get((stage, key, table), {}).items())
 
     async def conversations(self) -> list[str]:
         """The keys of all conversations, sorted."""
@@ -145,7 +145,7 @@ class MemoryStore:
         ledgers = {stage: await self.ledger(Scope(stage, key)) for stage in tables}
         if unsent := [stage for stage, ledger in ledgers.items() if ledger.outbox is not None]:
             raise ValueError(f"{key}: unsent decisions of {', '.join(unsent)}")
-        found = {(stage, table): await self.scan(stage, key, table) for stage in tables for table in tables[stage]}
+        found = {(stage, table): self._exported(stage, key, table) for stage in tables for table in tables[stage]}
         parked = {stage: dict(self._parked.get(Scope(stage, key), {})) for stage in tables}
         return StoredConversation(ledgers, found, parked)
 
@@ -176,8 +176,13 @@ class MemoryStore:
                 number: dict(slots) for number, slots in standing.parked.get(stage, {}).items()
             }
             for table in names:
-                self._tables[stage, key, table] = dict(standing.tables.get((stage, table), {}))
+                rows = self._tables[stage, key, table]
+                rows.clear()
+                rows.update(standing.tables.get((stage, table), {}).items())
         return True
+
+    def _exported(self, stage: str, key: str, table: str) -> Mapping[str, str]:
+        return dict(self._tables.get((stage, key, table), {}))
 
     def _stored(self, scope: Scope) -> _StoredLedger:
         now = self._clock()
