@@ -1,8 +1,8 @@
 """`eunoe state`."""
 
 import asyncio
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Final
 
 import typer
@@ -17,14 +17,17 @@ from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.clients.shared import open_store, store_keys
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.inspect.counted import counted
-from eunoe.deploy.inspect.decisions import DecisionShare, decision_shares, joined
-from eunoe.deploy.inspect.state import ConversationState, all_conversations, counts_of, is_known, read_states
+from eunoe.deploy.inspect.decisions import DecisionShare, joined
+from eunoe.deploy.inspect.state import CheckedState, all_conversations, is_known, read_states
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, SnapshotLost
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key, split_key
+from eunoe.schemas.ports import VectorIndex
 from eunoe.workers.derive.digest import hash_of_all
+from eunoe.workers.stores.memory import MemoryStore
 from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.redis import RedisStore
 
 SHOWN = 20
 """Disagreements that are printed one by one; the JSON has all."""
@@ -88,15 +91,16 @@ def state(
     if (conversation is None) != all_:
         raise Refused("give one conversation or --all")
     wanted = None if conversation is None else conversation_key(tenant, conversation)
-    states, lost = asyncio.run(_read(connected_settings(), wanted, log_times=log_times))
+    prints = dump and not as_json
+    shares = as_json or not (dump or digest)
+    states, lost = asyncio.run(
+        _read(connected_settings(), Wanted(wanted, log_times, shares=shares, keeps=dump and as_json, prints=prints))
+    )
     if as_json:
-        print_json({**_document(states, dump=dump), "lost_snapshots": sorted(lost)})
-    elif dump:
-        for each in states:
-            print_json({"key": each.digest.key, "sha256": each.digest.sha256, "state": each.digest.state})
-    elif digest:
+        print_json({**_document(states), "lost_snapshots": sorted(lost)})
+    elif digest and not dump:
         _print_hashes(states, whole=all_)
-    else:
+    elif not dump:
         _print_counts(states, whole=all_)
     for reason in list(lost.values())[:SHOWN]:
         errors.print(reason, style="red", markup=False, highlight=False, soft_wrap=True)
@@ -104,93 +108,118 @@ def state(
         raise typer.Exit(Exit.FAILED)
 
 
-async def _read(
-    settings: Settings, wanted: str | None, *, log_times: bool
-) -> tuple[list[ConversationState], dict[str, str]]:
-    """The states, and of conversations whose snapshot is lost the reason by key; that of the one wanted is raised."""
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is read and reported. All states of a store are larger than the main memory."""
+
+    key: str | None
+    """`None` means all conversations."""
+    log_times: bool = False
+    shares: bool = True
+    """Whether the shares of decisions are counted."""
+    keeps: bool = False
+    """Whether the states are held until the end."""
+    prints: bool = False
+    """Whether each state is printed as it is read."""
+
+
+async def _read(settings: Settings, wanted: Wanted) -> tuple[list[CheckedState], dict[str, str]]:
+    """The reports, and of conversations whose snapshot is lost the reason by key; that of the one wanted is raised."""
     settings = await live_settings(settings)
-    states: list[ConversationState] = []
+    states: list[CheckedState] = []
     lost: dict[str, str] = {}
     async with open_store(settings) as store, open_qdrant(settings) as client:
         index = QdrantIndex(client, store_keys(settings))
-        for key in await store.conversations() if wanted is None else [wanted]:
+        for key in await store.conversations() if wanted.key is None else [wanted.key]:
             try:
-                states += await read_states(store, index, [key], log_times=log_times)
+                states += await checked(store, index, key, wanted)
             except SnapshotLost as fault:
-                if wanted is not None:
+                if wanted.key is not None:
                     raise
                 lost[key] = str(fault)
-    if wanted is not None and not any(map(is_known, states)):
-        tenant, conversation = split_key(wanted)
-        raise Refused(f"no conversation {conversation!r} of tenant {tenant!r}{ASKED_ONLY if states else ''}")
     return states, lost
 
 
-def _print_hashes(states: list[ConversationState], *, whole: bool) -> None:
+async def checked(store: RedisStore | MemoryStore, index: VectorIndex, key: str, wanted: Wanted) -> list[CheckedState]:
+    """The report of one conversation; empty for an unknown one.
+
+    Raises `Refused` for an unknown one that is the only one wanted, `Unavailable` when a server is down.
+    """
+    found = await read_states(store, index, [key], log_times=wanted.log_times)
+    if wanted.key is not None and not any(map(is_known, found)):
+        tenant, conversation = split_key(key)
+        raise Refused(f"no conversation {conversation!r} of tenant {tenant!r}{ASKED_ONLY if found else ''}")
+    states = [CheckedState.of(each, shares=wanted.shares, keeps=wanted.keeps) for each in found]
+    if wanted.prints:
+        for read, each in zip(found, states, strict=True):
+            print_json({"key": each.key, "sha256": each.sha256, "state": read.digest.state})
+    return states
+
+
+def _print_hashes(states: list[CheckedState], *, whole: bool) -> None:
     for each in states:
-        typer.echo(f"{each.digest.sha256}  {each.digest.key}")
+        typer.echo(f"{each.sha256}  {each.key}")
     if whole:
-        typer.echo(f"{hash_of_all(each.digest for each in states)}  {all_conversations(len(states))}")
+        typer.echo(f"{hash_of_all(states)}  {all_conversations(len(states))}")
 
 
-def _print_counts(states: list[ConversationState], *, whole: bool) -> None:
+def _print_counts(states: list[CheckedState], *, whole: bool) -> None:
     """Print three lines for each conversation: a table of so many columns would be cut on a terminal of 80."""
     for each in states:
-        _print_hash(each.digest.key, each.digest.sha256)
+        _print_hash(each.key, each.sha256)
         for line in _counts(each):
             console.print(Padding(Text(line), (0, 0, 0, INDENT), expand=False))
     if whole:
-        _print_hash(all_conversations(len(states)), hash_of_all(each.digest for each in states))
+        _print_hash(all_conversations(len(states)), hash_of_all(states))
 
 
 def _print_hash(name: str, sha256: str) -> None:
     console.print(f"[bold]{escape(name)}[/]  {sha256[:HASH_DIGITS]}", highlight=False, soft_wrap=True)
 
 
-def _counts(each: ConversationState) -> Iterator[str]:
-    counts = counts_of(each.digest)
-    applied = each.digest.state.get("update", {}).get("applied", 0)
-    yield ", ".join([f"sessions {applied}", *(f"{name} {counts.get(table, 0)}" for name, table in COUNTED.items())])
+def _counts(each: CheckedState) -> Iterator[str]:
+    counts = [f"{name} {each.counts.get(table, 0)}" for name, table in COUNTED.items()]
+    yield ", ".join([f"sessions {each.sessions}", *counts])
     index = f"disagrees in {counted(len(each.findings), 'point')}" if each.findings else "agrees"
-    yield f"offline {_offline(decision_shares(each.digest.state))}, index {index}"
+    yield f"offline {_offline(each.decisions)}, index {index}"
 
 
-def _offline(rows: list[DecisionShare]) -> str:
+def _offline(rows: Sequence[DecisionShare]) -> str:
     """``3 of 120``: the items that the offline rules decided in a model's place; a dash where no model was asked."""
     whole = joined(rows)
     return f"{whole.items_offline} of {whole.items}" if whole.items else "–"
 
 
-def _document(states: list[ConversationState], *, dump: bool) -> dict[str, Any]:
+def _document(states: list[CheckedState]) -> dict[str, Any]:
     return {
-        "sha256": hash_of_all(each.digest for each in states),
+        "sha256": hash_of_all(states),
         "agrees": not any(each.findings for each in states),
-        "conversations": [_conversation(each, dump=dump) for each in states],
+        "conversations": [_conversation(each) for each in states],
     }
 
 
-def _conversation(each: ConversationState, *, dump: bool) -> dict[str, Any]:
+def _conversation(each: CheckedState) -> dict[str, Any]:
     return {
-        "key": each.digest.key,
-        "sha256": each.digest.sha256,
-        "counts": counts_of(each.digest),
-        "decisions": [asdict(row) for row in decision_shares(each.digest.state)],
+        "key": each.key,
+        "sha256": each.sha256,
+        "counts": each.counts,
+        "decisions": [asdict(row) for row in each.decisions],
         "disagreements": [
             {"collection": found.collection, "id": found.id, "kind": found.kind, "detail": found.detail}
             for found in each.findings
         ],
         "lost_evidence": list(each.lost_evidence),
         "unfinished": [{"stage": part.stage, "why": part.why} for part in each.unfinished],
-        **({"state": each.digest.state} if dump else {}),
+        **({} if each.state is None else {"state": each.state}),
     }
 
 
-def _report(states: list[ConversationState]) -> bool:
+def _report(states: list[CheckedState]) -> bool:
     """Print unfinished work and disagreements on standard error; returns whether nothing disagrees or is lost."""
     for each in states:
         for part in each.unfinished:
-            errors.print(f"not done yet: {each.digest.key}: {part.stage}: {part.why}", markup=False, soft_wrap=True)
-    found = [(each.digest.key, finding) for each in states for finding in each.findings]
+            errors.print(f"not done yet: {each.key}: {part.stage}: {part.why}", markup=False, soft_wrap=True)
+    found = [(each.key, finding) for each in states for finding in each.findings]
     for key, finding in found[:SHOWN]:
         line = f"{finding.kind}: {key}: {finding.collection} {finding.id}: {finding.detail}"
         errors.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
@@ -198,7 +227,7 @@ def _report(states: list[ConversationState]) -> bool:
         more = f" ({len(found) - SHOWN} more in --json)" if len(found) > SHOWN else ""
         points = counted(len(found), "point")
         errors.print(f"The index disagrees with the state store in {points}{more}. {ADVICE}", highlight=False)
-    lost = [f"{each.digest.key}: {fault}" for each in states for fault in each.lost_evidence]
+    lost = [f"{each.key}: {fault}" for each in states for fault in each.lost_evidence]
     for fault in lost[:SHOWN]:
         errors.print(f"evidence lost: {fault}", style="red", markup=False, highlight=False, soft_wrap=True)
     if lost:

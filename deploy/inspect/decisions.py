@@ -1,6 +1,6 @@
 """Shares of the decisions behind a conversation's state that a model made, and that were made offline in its place."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,7 +92,7 @@ def _share(stage: str, found: Mapping[tuple[str, int | None, Provenance], int]) 
     )
 
 
-def joined(rows: list[DecisionShare]) -> DecisionShare:
+def joined(rows: Sequence[DecisionShare]) -> DecisionShare:
     """The sum of the rows of all stages."""
     return DecisionShare(
         stage="all",

@@ -1,11 +1,13 @@
 """Reads the derived state of conversations and compares the vector index with it; changes neither."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from eunoe.deploy.inspect.counted import counted
+from eunoe.deploy.inspect.decisions import DecisionShare, decision_shares
 from eunoe.schemas.ports import VectorIndex
-from eunoe.workers.derive.digest import StateDigest, read_digest
+from eunoe.workers.derive.digest import Document, StateDigest, read_digest
 from eunoe.workers.derive.index_audit import Finding, Unfinished, compare_index, unfinished
 from eunoe.workers.intake.state import HEAD
 from eunoe.workers.registry import STAGES
@@ -30,6 +32,40 @@ def counts_of(digest: StateDigest) -> dict[str, int]:
     """``stage/table`` → number of documents; of ``link/edges`` the edges, of which a document has several."""
     edges = digest.state.get("link", {}).get("tables", {}).get("edges", {})
     return digest.counts | ({"link/edges": sum(len(one["edges"]) for one in edges.values())} if edges else {})
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedState:
+    """What is reported of a conversation's state: a fraction of its size."""
+
+    key: str
+    sha256: str
+    counts: Mapping[str, int]
+    """See `counts_of`."""
+    sessions: int
+    """Sessions that became memory."""
+    decisions: Sequence[DecisionShare]
+    findings: Sequence[Finding]
+    unfinished: Sequence[Unfinished]
+    lost_evidence: Sequence[str]
+    state: Document | None
+    """The state itself, where it is wanted."""
+
+    @classmethod
+    def of(cls, read: ConversationState, *, shares: bool = True, keeps: bool = False) -> Self:
+        """The report of a state that was read; ``shares``: with those of decisions, ``keeps``: with the state."""
+        digest = read.digest
+        return cls(
+            key=digest.key,
+            sha256=digest.sha256,
+            counts=counts_of(digest),
+            sessions=digest.state.get("update", {}).get("applied", 0),
+            decisions=decision_shares(digest.state) if shares else (),
+            findings=read.findings,
+            unfinished=read.unfinished,
+            lost_evidence=read.lost_evidence,
+            state=digest.state if keeps else None,
+        )
 
 
 async def read_states(

@@ -1,6 +1,7 @@
 """`eunoe state` over a pipeline in memory: of what is known, and of what is not."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from io import StringIO
@@ -11,11 +12,12 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from eunoe.deploy.cli import state as command
-from eunoe.deploy.inspect.state import is_known, read_states
+from eunoe.deploy.inspect.state import ConversationState, is_known, read_states
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Ask
+from eunoe.workers.derive.digest import StateDigest
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.derive.index_audit import unfinished
 from eunoe.workers.registry import STAGES
@@ -122,3 +124,31 @@ async def test_sessions_that_wait_for_one_before_are_counted(numbers: tuple[int,
         await store.park(Scope("update", "default/c"), number, "summary", "{}")
     waiting = await unfinished(store, store, "default/c", {"update": STAGES["update"]})
     assert [one.why for one in waiting] == [text]
+
+
+def states_held() -> int:
+    return sum(isinstance(thing, StateDigest) for thing in gc.get_objects())
+
+
+@pytest.mark.parametrize("words", [["--digest"], ["--json"], ["--dump"], []])
+def test_all_conversations_are_reported_and_no_state_is_held_longer_than_its_report(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    async def told() -> InMemoryPipeline:
+        pipeline = make_pipeline()
+        for conversation in ("a", "b", "c"):
+            events = (utterance(1, "I moved to Oslo."), ended())
+            await pipeline.produce(*(one.model_copy(update={"conversation_id": conversation}) for one in events))
+        return pipeline
+
+    pipeline, before, held = asyncio.run(told()), states_held(), list[int]()
+
+    async def watched(store: MemoryStore, *rest: object, **options: bool) -> list[ConversationState]:
+        held.append(states_held() - before)
+        return await read_states(store, *rest, **options)
+
+    serve(pipeline)
+    monkeypatch.setattr(command, "read_states", watched)
+    out = run("--all", *words)
+    assert held == [0, 0, 0]
+    assert all(f"default/{conversation}" in out for conversation in "abc")

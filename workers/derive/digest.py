@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -54,7 +54,21 @@ def hash_of(value: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def hash_of_all(digests: Iterable[StateDigest]) -> str:
+class Hashed(Protocol):
+    """A conversation and the hash of its state."""
+
+    @property
+    def key(self) -> str:
+        """The conversation."""
+        ...
+
+    @property
+    def sha256(self) -> str:
+        """64 hex digits."""
+        ...
+
+
+def hash_of_all(digests: Iterable[Hashed]) -> str:
     """The SHA-256 over all conversations, whatever their order."""
     return hash_of({digest.key: digest.sha256 for digest in digests})
 
