@@ -192,8 +192,11 @@ class Freezer:
 
     async def _read(self, names: Mapping[str, str]) -> dict[str, dict[bytes, bytes]]:
         """The hashes of these keys, by what the keys stand for."""
-        found = await all_ended(self._redis.command("HGETALL", name) for name in names.values())
-        return {name: _hash(rows) for name, rows in zip(names, found, strict=True)}
+        found = await all_ended(map(self._read_hash, names.values()))
+        return dict(zip(names, found, strict=True))
+
+    async def _read_hash(self, name: str) -> dict[bytes, bytes]:
+        return _hash(await self._redis.command("HGETALL", name))  # each at once: all answers are as large as the state
 
 
 def _idle_since(document: str) -> datetime:

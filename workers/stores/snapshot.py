@@ -3,9 +3,10 @@
 import re
 import secrets
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain
 from typing import Final
 
 import orjson
@@ -21,6 +22,7 @@ Hash = Mapping[bytes, bytes]
 FORMAT: Final = 1
 _LEVEL: Final = 3
 _SIZE: Final = struct.Struct(">I")
+_BLOCK_BYTES: Final = 2**18
 _DIGEST_CHARS: Final = 32
 _OTHER_FORMS: Final = (
     zstandard.ZstdError,
@@ -64,10 +66,15 @@ class Snapshot:
             "timer": self.timer,
             "hashes": [[name, len(rows)] for name, rows in self.hashes.items()],
         }
-        pieces = [orjson.dumps(head)]
-        pieces += [piece for rows in self.hashes.values() for row in rows.items() for piece in row]
-        sized = b"".join(part for piece in pieces for part in (_SIZE.pack(len(piece)), piece))
-        return zstandard.ZstdCompressor(level=_LEVEL).compress(sized)
+        first = orjson.dumps(head)
+        size = sum(_SIZE.size + len(piece) for piece in chain([first], self._words()))
+        packer = zstandard.ZstdCompressor(level=_LEVEL).compressobj(size=size)
+        packed = [packer.compress(block) for block in _blocks(chain([first], self._words()))]
+        return b"".join([*packed, packer.flush()])
+
+    def _words(self) -> Iterator[bytes]:
+        """The fields and values of all hashes."""
+        return chain.from_iterable(chain.from_iterable(rows.items()) for rows in self.hashes.values())
 
     @classmethod
     def unpack(cls, packed: bytes) -> "Snapshot":
@@ -76,24 +83,37 @@ class Snapshot:
         Which of the two it is, only the digest of the bytes tells.
         """
         try:
-            pieces = _pieces(zstandard.ZstdDecompressor().decompress(packed))
+            pieces = _pieces(packed)
             head = orjson.loads(next(pieces))
             if head["format"] > FORMAT:
                 raise ValueError(f"format {head['format']}, and {FORMAT} is the last one known here")
-            hashes = {
-                name: {bytes(next(pieces)): bytes(next(pieces)) for _ in range(count)} for name, count in head["hashes"]
-            }
+            hashes = {name: {next(pieces): next(pieces) for _ in range(count)} for name, count in head["hashes"]}
             return cls(head["key"], hashes, head["partition"], head["timer"])
         except _OTHER_FORMS as fault:
             raise ValueError(f"no snapshot: {fault}") from fault
 
 
-def _pieces(sized: bytes) -> Iterator[memoryview]:
-    view, at = memoryview(sized), 0
-    while at < len(view):
-        (size,) = _SIZE.unpack_from(view, at)
-        yield view[at + _SIZE.size : at + _SIZE.size + size]
-        at += _SIZE.size + size
+def _blocks(pieces: Iterable[bytes]) -> Iterator[bytearray]:
+    """All pieces, each after its length, in blocks: all as one would be as large as the state itself."""
+    block = bytearray()
+    for piece in pieces:
+        block += _SIZE.pack(len(piece))
+        block += piece
+        if len(block) >= _BLOCK_BYTES:
+            yield block
+            block = bytearray()
+    yield block
+
+
+def _pieces(packed: bytes) -> Iterator[bytes]:
+    """The pieces, unpacked as they are asked for; raises ``struct.error`` or ``LookupError`` where one is cut."""
+    with zstandard.ZstdDecompressor().stream_reader(packed) as reader:
+        while length := reader.read(_SIZE.size):
+            (size,) = _SIZE.unpack(length)
+            piece = reader.read(size)
+            if len(piece) < size:
+                raise LookupError("it is cut")
+            yield piece
 
 
 def digest_of(packed: bytes) -> str:
