@@ -279,6 +279,30 @@ async def test_what_a_killed_process_was_bringing_back_goes_by_itself(rig: Rig) 
     assert len(left) >= 3
     assert all([0 < await rig.client.pttl(name) <= STAGED_MS for name in left])
     assert (await rig.store().ledger(UPDATE)).applied == 1
+    await rig.erase()
+    assert await rig.names() == {rig.keys.ledger(INTAKE)}
+
+
+async def test_a_process_that_an_erasure_overtakes_while_it_brings_it_back_leaves_nothing(rig: Rig) -> None:
+    await rig.fill()
+    assert await rig.freeze() == 1
+    overtaken, begun, erased = rig.store(), False, False
+
+    async def run(script: Script, *words: Any) -> Any:
+        nonlocal begun, erased
+        if script.name == "stage" and not begun:
+            begun = True
+            await rig.store().ledger(UPDATE)
+            await rig.erase()
+            erased = True
+        done = await RedisConnection(rig.client).run(script, *words)
+        assert not (erased and [name for name in await rig.names() if "~" in name])
+        return done
+
+    overtaken.cold._redis.run = run
+    assert await overtaken.ledger(UPDATE) == Ledger()
+    assert erased
+    assert await rig.names() == {rig.keys.ledger(INTAKE)}
 
 
 async def test_a_process_that_is_killed_while_it_brings_it_back_leaves_it_to_be_frozen_again(rig: Rig) -> None:

@@ -24,11 +24,3 @@ def test_recorded_answers_stay_as_long_as_their_topic(servers: dict[str, object]
     found = not_covered(Settings.model_validate(servers | {"answer_days": days}), ())
     (answers,) = (one for one in found if one.place == "recorded answers of the language model")
     assert answers.until == until
-
-
-@pytest.mark.parametrize("is_sealed", [False, True])
-def test_what_a_killed_process_was_writing_is_told_where_it_is_plain(*, is_sealed: bool):
-    keys = {"keys": {"store": "postgresql://keys", "kek": "/run/kek"}} if is_sealed else {}
-    found = not_covered(Settings.model_validate(KAFKA | keys), ())
-    told = [one.until for one in found if one.place == "redis: state that a killed process was writing"]
-    assert told == ([] if is_sealed else ["10 minutes after the process was killed"])

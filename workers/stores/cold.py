@@ -21,7 +21,7 @@ from eunoe.workers.stores.cold_mark import COLD, ColdMark, generation_folder
 from eunoe.workers.stores.connection import RedisConnection, Script, as_bytes, as_text
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.snapshot import UPDATE, Hash, Snapshot, Stub, digest_of
-from eunoe.workers.stores.staging import STAGED_MS, write_staged
+from eunoe.workers.stores.staging import STAGED_MS, Staging
 from eunoe.workers.text.caches import CacheBySize
 
 _THAW = Script.load("thaw")
@@ -182,17 +182,21 @@ class ColdConversations:
         key, token = snapshot.key, secrets.token_hex(8)
         hashes = {self.name(key, name): rows for name, rows in snapshot.marked(token)}
         staged = {final: self._keys.staged(final, token) for final in hashes}
-        await write_staged(self._redis, ((staged[final], rows.items()) for final, rows in hashes.items()))
+        staging = Staging(self._redis, self._keys.staged_names(key), self._keys.stub(key), "", stub)
         pairs = [name for final, beside in staged.items() for name in (beside, final)]
         words: list[str | int | bytes] = [stub, *map(len, hashes.values())]
+        if not await staging.write((staged[final], rows.items()) for final, rows in hashes.items()):
+            await staging.drop(pairs[::2])
+            return
         # before the state: a process killed in between leaves a timer, which a sweep drops, and no state without one,
         # which no sweep would find again
         await self._keep_timer(snapshot)
-        done = int(await self._redis.run(_THAW, [self._keys.stub(key), self._keys.thawed(key), *pairs], words))
+        names = [self._keys.stub(key), self._keys.thawed(key), staging.listed, *pairs]
+        done = int(await self._redis.run(_THAW, names, words))
         if done < 0:
             raise Unavailable(f"bringing {key} back took longer than {STAGED_MS / 1000:.0f} s", COLD)
         if not done:
-            await self._redis.command("UNLINK", *pairs[::2])
+            await staging.drop(pairs[::2])
             return
         self.meter.thawed += 1
         await self._keep_timer(snapshot)  # a sweep may have dropped it before the state was back

@@ -79,6 +79,10 @@ class Keys:
         """The name of a key that is written beside its place; no key of a stage contains ``~``."""
         return f"{name}~{token}"
 
+    def staged_names(self, key: str) -> str:
+        """The set of the names of all keys of a conversation that are written beside their places."""
+        return f"{self._tagged(key)}:~"
+
     def positions(self, stage: str, number: int = 0) -> str:
         """The hash partition → handled position of a stage; for another ``number`` it lies in another slot.
 

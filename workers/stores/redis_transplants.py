@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, starmap
-from typing import Any
+from typing import Any, Final
 
 from eunoe.schemas.decisions import Ledger, Scope
 from eunoe.schemas.errors import Unavailable
@@ -15,9 +15,11 @@ from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.redis import OUTBOX, SKIPPED, RedisStore
 from eunoe.workers.stores.sealed_documents import Stored, outbox_group, parked_group, table_group
-from eunoe.workers.stores.staging import MAX_FIELDS, STAGED_MS, write_staged
+from eunoe.workers.stores.staging import MAX_FIELDS, STAGED_MS, Staging
 
 _SWAP = Script.load("swap")
+_FOUND_MORE: Final = -2
+"""The answer of the script where another process has begun to write beside a place since the names were read."""
 
 
 class RedisTransplants:
@@ -61,25 +63,38 @@ class RedisTransplants:
         }
         stale = await self._stale(key, tables)
         first, *_ = tables
-        fences = (self._keys.ledger(Scope(first, key)), self._keys.stub(key))
+        staging = self._staging(Scope(first, key), expect)
+        fences = (staging.fence, self._keys.stub(key), staging.listed)
         # no snapshot of the old state is named from now on: a freezing of it is refused, and what cleans up deletes it
         snapshots = (self._keys.freezing(key), self._keys.thawed(key))
         token = secrets.token_hex(8)
         staged = {name: self._keys.staged(name, token) for name, rows in hashes.items() if len(rows) > MAX_FIELDS}
-        await write_staged(self._redis, ((beside, hashes[name].stored()) for name, beside in staged.items()))
-        names = list(dict.fromkeys((*fences, *snapshots, *hashes, *lists, *stale, *staged.values())))
-        places = {name: place for place, name in enumerate(names, start=1)}
         counts = [len(hashes[name]) for name in staged]
-        words = [*self._expected(key, expect, others, places), len(counts), *counts]
-        words += _to_write(hashes, staged, places)
-        for name, numbers in lists.items():
-            words += ["numbers", places[name], len(numbers), *numbers]
-        done = int(await self._redis.run(_SWAP, names, words))
+        is_same = await staging.write((beside, hashes[name].stored()) for name, beside in staged.items())
+        done = _FOUND_MORE if is_same else 0
+        while done == _FOUND_MORE:
+            others_left = await staging.left() - set(staged.values())
+            to_remove = (*snapshots, *hashes, *lists, *stale, *others_left)
+            names = list(dict.fromkeys((*fences, *to_remove, *staged.values())))
+            places = {name: place for place, name in enumerate(names, start=1)}
+            words = [*self._expected(key, expect, others, places), len(counts), *counts]
+            words += _to_write(hashes, staged, places)
+            for name, numbers in lists.items():
+                words += ["numbers", places[name], len(numbers), *numbers]
+            done = int(await self._redis.run(_SWAP, names, words))
         if done < 0:
             raise Unavailable(f"writing {key} took longer than {STAGED_MS / 1000:.0f} s", self._redis.host)
-        if not done and staged:
-            await self._redis.command("UNLINK", *staged.values())
+        if not done:
+            await staging.drop(staged.values())
         return bool(done)
+
+    def _staging(self, first: Scope, expect: Ledger) -> Staging:
+        """What writes the state beside its place while the ledger of the first stage is as it was read.
+
+        The token tells of an erasure, too, which leaves the number as it is.
+        """
+        field = ("token", expect.token) if expect.token else ("applied", str(expect.applied or ""))
+        return Staging(self._redis, self._keys.staged_names(first.key), self._keys.ledger(first), *field)
 
     def _expected(
         self, key: str, first: Ledger, others: Mapping[str, Ledger], places: Mapping[str, int]

@@ -2,14 +2,19 @@
 
 One command with all of a long conversation would hold Redis, and with it all other conversations, for as long as it
 takes to read and write them.
+
+A set of the conversation has the names of all that is being written: erasures find it, even of a killed writer.
+Each piece is refused where the conversation is not as the writer read it: so what is written after an erasure was read
+after it, too.
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Awaitable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final, TypeVar
 
-from eunoe.workers.stores.connection import RedisConnection, Script
+from eunoe.workers.stores.connection import RedisConnection, Script, as_text
 
 T = TypeVar("T")
 Word = str | bytes
@@ -17,7 +22,7 @@ Word = str | bytes
 _STAGE = Script.load("stage")
 
 STAGED_MS: Final = 600_000
-"""Time to live of hashes that are not in their places yet: a process that is killed meanwhile leaves nothing."""
+"""Time to live of hashes that are not in their places yet: a process that is killed leaves nothing for long."""
 MAX_FIELDS: Final = 500
 """Most fields that one command writes."""
 _BYTES: Final = 2**20
@@ -26,14 +31,43 @@ _PIECES: Final = 8
 """Commands that are sent together, which saves round trips."""
 
 
-async def write_staged(redis: RedisConnection, hashes: Iterable[tuple[str, Iterable[tuple[Word, Word]]]]) -> None:
-    """Write hashes, each by its staged name with its fields and values, which are read as they are written.
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """Writes state of one conversation beside its place."""
 
-    They go after `STAGED_MS`, unless a script moves them and makes them stay. Raises `Unavailable`.
-    """
-    pieces = ((name, words) for name, rows in hashes for words in _in_pieces(rows))
-    while some := list(islice(pieces, _PIECES)):
-        await all_ended(redis.run(_STAGE, [name], [STAGED_MS, *words]) for name, words in some)
+    redis: RedisConnection
+    listed: str
+    """The set of the names of all that is beside its place in this conversation."""
+    fence: str
+    """The key that shows whether the conversation is as it was read."""
+    field: str
+    """The field of ``fence`` that is compared; '' where it is a text."""
+    expected: str
+    """The text that it had when the conversation was read; '' for none."""
+
+    async def write(self, hashes: Iterable[tuple[str, Iterable[tuple[Word, Word]]]]) -> bool:
+        """Write hashes, each by its staged name with its fields and values, which are read as they are written.
+
+        They go after `STAGED_MS`, unless a script moves them and makes them stay. Returns whether the conversation is
+        still as it was read; else what was written is to be dropped. Raises `Unavailable`.
+        """
+        head: list[str | int | bytes] = [STAGED_MS, self.field, self.expected]
+        pieces = ((name, words) for name, rows in hashes for words in _in_pieces(rows))
+        while some := list(islice(pieces, _PIECES)):
+            calls = (self.redis.run(_STAGE, [name, self.listed, self.fence], [*head, *words]) for name, words in some)
+            if not all(await all_ended(calls)):
+                return False
+        return True
+
+    async def drop(self, names: Collection[str]) -> None:
+        """Delete staged hashes that are not moved to their places. Raises `Unavailable`."""
+        if names:
+            await self.redis.command("UNLINK", *names)
+            await self.redis.command("SREM", self.listed, *names)
+
+    async def left(self) -> set[str]:
+        """The names of all that is beside its place, also of other processes. Raises `Unavailable`."""
+        return {as_text(name) for name in await self.redis.command("SMEMBERS", self.listed)}
 
 
 async def all_ended(calls: Iterable[Awaitable[T]]) -> list[T]:

@@ -1,7 +1,7 @@
 -- Replaces the stored state of one conversation atomically; returns 0 where its ledger has changed.
--- Returns -1 where staged keys have expired.
--- KEYS: 1 ledger of the first stage, 2 stub of a conversation in the cold store, then all keys to delete or write, then
---       the staged keys
+-- Returns -1 where staged keys have expired, -2 where other processes have staged keys that are not among KEYS.
+-- KEYS: 1 ledger of the first stage, 2 stub of a conversation in the cold store, 3 set of the names of all staged keys, then
+--       all keys to delete or write, staged keys of other processes included, then the own staged keys
 -- ARGV: 1 expected applied number, 2 expected number of the unsent outbox or '', 3 count of other ledgers to check, then
 --       for each of these: its index in KEYS, expected applied number, number of the outbox or '', late sessions, then
 --       the count of staged keys, and the count of fields of each of them, then per key: 'hash', 'numbers' or 'staged',
@@ -31,6 +31,16 @@ for _ = 1, tonumber(ARGV[3]) do
     return 0
   end
   at = at + 4
+end
+-- what another process was writing may hold what is erased now
+local given = {}
+for _, name in ipairs(KEYS) do
+  given[name] = true
+end
+for _, name in ipairs(redis.call('SMEMBERS', KEYS[3])) do
+  if not given[name] then
+    return -2
+  end
 end
 local staged = tonumber(ARGV[at])
 local own = #KEYS - staged

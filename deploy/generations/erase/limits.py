@@ -7,7 +7,6 @@ from eunoe.streams.admin import retention_of
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.stores.data_keys import CACHE_S
 from eunoe.workers.stores.erased_snapshots import LATE_S
-from eunoe.workers.stores.staging import STAGED_MS
 
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
@@ -69,12 +68,7 @@ def not_covered(
         " without a key store, and so is what a worker was writing meanwhile",
         until=f"the store removes them; what was written meanwhile is deleted {LATE_S / 60:g} minutes later",
     )
-    staged = NotCovered(
-        place="redis: state that a killed process was writing",
-        why="a rebuild, a repair and a return from the cold store write a long conversation beside its place first",
-        until=f"{STAGED_MS / 60_000:g} minutes after the process was killed",
-    )
-    plain = [] if is_sealed else [*([cold] if settings.cold.store else []), staged]
+    plain = [cold] if settings.cold.store and not is_sealed else []
     own = [*([journal] if embedded else []), *plain]
     return (log, *own, replies, letters, answers, processes, *files, outside)
 
