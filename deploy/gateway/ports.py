@@ -11,6 +11,7 @@ from eunoe.schemas.erasure import ErasureRequest
 from eunoe.schemas.events import ConversationEvent
 from eunoe.schemas.keys import KeyStore
 from eunoe.schemas.ports import ActivityList, StateStore, VectorIndex
+from eunoe.schemas.position_ports import HandledPositions
 from eunoe.streams.feed import Subscription, Takes
 from eunoe.streams.record import Publisher, Record, RecordPlace
 from eunoe.streams.topics import Topic
@@ -30,6 +31,8 @@ class LiveState:
     """`None` where no Qdrant is set."""
     data_keys: KeyStore | None = None
     """The keys that records of derived topics are sealed with; `None`: they are plain."""
+    handled: HandledPositions | None = None
+    """How far the stages have read the log; `None` where that is not known."""
 
 
 class GatewayLog(Protocol):

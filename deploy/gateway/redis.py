@@ -21,6 +21,7 @@ from eunoe.workers.stores.generations import Listed, RedisGenerations, listed
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.qdrant_rest import QdrantRest
 from eunoe.workers.stores.redis_log_positions import RedisActivityList
+from eunoe.workers.stores.redis_positions import RedisHandledPositions
 
 POINTER_S: Final = 0.5
 """Time for which the pointer to the live generation is believed."""
@@ -96,6 +97,7 @@ class RedisLiveStates:
                 activity=RedisActivityList(self.redis, keys),
                 index=None if self.qdrant is None else QdrantIndex(self.qdrant, keys),
                 data_keys=self.data_keys,
+                handled=RedisHandledPositions(self.redis, keys),
             )
             self._names = found.names
         self._read_at = monotonic()

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import sys
+from collections.abc import AsyncGenerator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,8 +18,15 @@ from eunoe.deploy.gateway.problems import Problem
 from eunoe.deploy.generations.erase.run import NotNow
 from eunoe.schemas.erasure import Erasure, ErasureDone, ErasureLevel, ErasureRefused, ErasureRequest, Numbers, hashed_id
 from eunoe.schemas.errors import Misconfigured, Refused, RequestRefused, Unavailable
+from eunoe.schemas.identity import conversation_key
+from eunoe.schemas.position_ports import ReadPartition
+from eunoe.streams.position import position
+from eunoe.streams.record import Record
+from eunoe.streams.settings import partition_of
+from eunoe.streams.topics import Topic
 from eunoe.workers.stores.erasures import MemoryErasures
 from eunoe.workers.stores.generations import Generation, GenerationState
+from eunoe.workers.stores.memory_positions import MemoryHandledPositions
 from tests.support.gateway import LATER, TestGateway, make_gateway, told
 
 C = "/v1/conversations/c"
@@ -143,6 +152,46 @@ async def test_what_was_said_since_an_erasure_is_erased_though_intake_is_behind(
         await told(client, events=LATER)
         again = await client.post(f"{C}/erasures", json={})
     assert (again.status_code, again.json()["state"]) == (202, "requested")
+
+
+@pytest.mark.parametrize("path", ["erasures", "erasure-plans"])
+@pytest.mark.parametrize("part", [{}, {"utterance_ids": ["u1"]}, {"session": "s1"}])
+async def test_a_conversation_of_which_intake_has_handled_nothing_yet_is_erased(
+    gateway: TestGateway, path: str, part: dict[str, object]
+) -> None:
+    async with gateway.client() as client:
+        gateway.log.lagging = True
+        await told(client)
+        assert (await client.post(f"{C}/{path}", json=part)).status_code < 300
+        assert (await client.post(f"/v1/conversations/none/{path}", json=part)).status_code == 404
+
+
+async def test_a_session_that_intake_has_not_opened_yet_is_erased(gateway: TestGateway) -> None:
+    async with gateway.client() as client:
+        await told(client)
+        assert (await client.post(f"{C}/erasures", json={"session": "s2"})).status_code == 404
+        gateway.log.lagging = True
+        await told(client, events=LATER)
+        assert (await client.post(f"{C}/erasures", json={"session": "s2"})).status_code == 202
+
+
+async def test_only_what_intake_has_not_handled_is_searched_for_an_unknown_conversation(
+    gateway: TestGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handled, begins = MemoryHandledPositions(gateway.log.pipeline.store), list[int]()
+    gateway.states.state = replace(gateway.states.state, handled=handled)
+    read_range = gateway.log.read_range
+
+    def seen(topic: Topic, partition: int, begin: int) -> AsyncGenerator[Record]:
+        begins.append(begin)
+        return read_range(topic, partition, begin)
+
+    monkeypatch.setattr(gateway.log, "read_range", seen)
+    async with gateway.client() as client:
+        partition = partition_of(conversation_key("acme", "c").encode(), gateway.log.log.partitions)
+        await handled.store(ReadPartition("intake", Topic.CONVERSATIONS, partition), "me", position(0, 6), {})
+        assert (await client.post(f"{C}/erasures", json={})).status_code == 404
+    assert begins == [7]
 
 
 @pytest.mark.parametrize("path", ["erasures", "erasure-plans"])

@@ -14,10 +14,12 @@ from eunoe.deploy.gateway.bodies import MAX_PAGE, EraseBody
 from eunoe.deploy.gateway.calls import Call, answer, while_connected
 from eunoe.deploy.gateway.erasures import Entries, ErasurePage, ErasurePlan, read_entries
 from eunoe.deploy.gateway.lookups import READ_COST
+from eunoe.deploy.gateway.ports import LiveState
 from eunoe.deploy.gateway.problems import Problem, not_found
-from eunoe.deploy.gateway.reads import closed_session, read_head, read_progress
+from eunoe.deploy.gateway.reads import INTAKE, closed_session, read_head, read_progress
 from eunoe.deploy.gateway.requests_once import used_before
 from eunoe.schemas.erasure import ErasedPart, ErasureLedger, ErasureLevel, ErasureRequest
+from eunoe.schemas.position_ports import ReadPartition
 from eunoe.streams.gateway import quoted
 from eunoe.streams.position import split_position
 from eunoe.streams.record import Record
@@ -104,20 +106,27 @@ def _request(call: Call, body: EraseBody) -> ErasureRequest:
 
 async def _check(call: Call, request: ErasureRequest) -> None:
     """Raise `Problem` for what is known now: unknown (404), erased already, a generation being made (409)."""
-    live = await call.live()
-    head = await read_head(live.store, call.key)
-    if head is None:
-        raise not_found("conversation")
     part = ErasedPart.of(await _ledger(call).erasures(call.key))
     _check_new(request, part)
-    if _is_erased(request, head, part) and not await _may_say_more(call):
-        raise Problem(409, "the conversation is erased already: nothing was said in it since")
-    if request.session is not None and not await _has_session(call, head, request.session):
-        raise not_found("session")
+    problem = await _not_there(call, request, part)
+    if problem is not None and not await _may_say_more(call):
+        raise problem
     for one in await call.gateway.states.generations():
         if one.made is not None and one.made.state in _BEING_MADE:
             what = "generation {} is being made; an erasure has to wait until that has ended: send it again then"
             raise Problem(409, what.format(one.name), headers={"Retry-After": "60"})
+
+
+async def _not_there(call: Call, request: ErasureRequest, part: ErasedPart | None) -> Problem | None:
+    """The reason why there is nothing to erase in what intake has taken in; `None` where there is something."""
+    head = await read_head((await call.live()).store, call.key)
+    if head is None:
+        return not_found("conversation")
+    if _is_erased(request, head, part):
+        return Problem(409, "the conversation is erased already: nothing was said in it since")
+    if request.session is not None and not await _has_session(call, head, request.session):
+        return not_found("session")
+    return None
 
 
 def _is_erased(request: ErasureRequest, head: Head, part: ErasedPart | None) -> bool:
@@ -131,16 +140,24 @@ async def _may_say_more(call: Call) -> bool:
     """Whether the log may hold records of the conversation that intake has not taken in: an erasure waits for them."""
     await call.admit(READ_COST)
     live, log, key = await call.live(), call.gateway.log(), call.key.encode()
-    taken = (await read_progress(live.store, call.key)).position
+    partition = partition_of(key, await log.partitions(Topic.CONVERSATIONS))
+    taken = max((await read_progress(live.store, call.key)).position, await _handled(live, partition))
     epoch, offset = split_position(taken) if taken else (live.epoch, -1)
     begin = offset + 1 if epoch == live.epoch else 0
-    partition = partition_of(key, await log.partitions(Topic.CONVERSATIONS))
     records = log.read_range(Topic.CONVERSATIONS, partition, begin)
     try:
         async with asyncio.timeout(_LOOK_S), call.gateway.lookups.turn(call.caller), aclosing(records):
             return await _goes_on(records, key, taken, live.epoch)
     except TimeoutError:  # the eraser finds out
         return True
+
+
+async def _handled(live: LiveState, partition: int) -> int:
+    """The position up to which intake has handled a partition; 0 where that is not known."""
+    if live.handled is None:
+        return 0
+    shown = await live.handled.stored(ReadPartition(INTAKE, Topic.CONVERSATIONS, partition))
+    return min((at.position for at in shown.values()), default=0)
 
 
 async def _goes_on(records: AsyncGenerator[Record], key: bytes, taken: int, epoch: int) -> bool:
