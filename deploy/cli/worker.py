@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import nullcontext
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ from eunoe.deploy.cli.model_check import model_checked
 from eunoe.deploy.cli.output import errors, set_log_level
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.event_loop import share_one_heap, use_fast_loops
+from eunoe.deploy.process.supervisor import RESTED
 from eunoe.deploy.process.worker import run_worker
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
@@ -63,7 +65,8 @@ def worker(
 
 async def _worker(settings: Settings, names: list[str]) -> None:
     async with model_checked(settings) if set(names) & set(ASKING_STAGES) else nullcontext():
-        await run_worker(settings, names, lambda: errors.print(f"ready: {', '.join(names)}"))
+        ready = partial(errors.print, f"ready: {', '.join(names)}")
+        await run_worker(settings, names, ready, partial(errors.print, RESTED))
 
 
 def choose_stages(stages: list[str]) -> list[str]:

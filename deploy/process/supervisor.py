@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from eunoe.deploy.local.children import dies_with_parent
 from eunoe.deploy.local.private import open_private
 from eunoe.deploy.process.forked import Forked, ForkServer, end_process, read_pipe
 from eunoe.schemas.errors import Unavailable
+from eunoe.streams.cancelling import cancelled
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +24,8 @@ MAX_RESTARTS = 20
 STEADY_S = 60.0
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 30.0
+RESTED = "at rest: nothing more of the log is read"
+"""The line of a worker that was told to rest."""
 
 
 def restart_pause(restarts: int) -> float:
@@ -47,7 +51,7 @@ class WorkerProcess:
         self._forks = forks
         self._process: asyncio.subprocess.Process | Forked | None = None
         self._watch: asyncio.Task[None] | None = None
-        self._ready = asyncio.Event()
+        self._ready, self._rested = asyncio.Event(), asyncio.Event()
         self.restarts = 0
 
     @property
@@ -70,6 +74,17 @@ class WorkerProcess:
         """Wait until the worker has ended for good; raises `Unavailable`."""
         if self._watch is not None:
             await asyncio.shield(self._watch)
+
+    async def rest(self, timeout_s: float = 15.0) -> bool:
+        """Have its stages stop that read the log, while the others go on; whether they have, or it has ended."""
+        if self._process is None or not self._ready.is_set():
+            return True
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGUSR1)
+        waits = [asyncio.ensure_future(self._rested.wait()), asyncio.ensure_future(self._process.wait())]
+        done, _ = await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        await cancelled(*waits)
+        return bool(done)
 
     async def stop(self, timeout_s: float = 30.0) -> None:
         """Send SIGTERM, then SIGKILL after the timeout."""
@@ -116,6 +131,8 @@ class WorkerProcess:
                 text = line.decode(errors="replace").rstrip()
                 if text.startswith("ready: "):
                     self._ready.set()
+                elif text == RESTED:
+                    self._rested.set()
                 elif file is not None:
                     file.write(line)
                     file.flush()  # people read it while the process runs

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from time import monotonic
@@ -66,12 +67,25 @@ EMBEDDER_EVERY_S = 600.0
 """Seconds between two looks whether the embedder is still the same model; the first is at the start."""
 EVICTIONS_EVERY_S = 15.0
 """Seconds between two looks at what Redis has evicted."""
+REST_S = 10.0
+"""Seconds that the stages which read the log may take to stop before the others."""
 GIVE_BACK_EVERY_S = 20.0
 """Seconds after which free memory goes back to the system."""
 
 
-async def run_worker(settings: Settings, stages: Sequence[str], ready: Callable[[], None] = lambda: None) -> None:
+def _say_nothing() -> None:
+    pass
+
+
+async def run_worker(
+    settings: Settings,
+    stages: Sequence[str],
+    ready: Callable[[], None] = _say_nothing,
+    rested: Callable[[], None] = _say_nothing,
+) -> None:
     """Run stages until SIGTERM or SIGINT; ``ready`` is called when all of them consume.
+
+    At SIGUSR1 those that read the log stop, and the others go on; ``rested`` is called then.
 
     Raises `Refused` where the topics do not fit the settings, `Unavailable` where a server stays away, `Fenced` where
     another process took over, ``ImportError`` where a codec is missing, and `TooManyFailures` from a stage that fails
@@ -90,7 +104,7 @@ async def run_worker(settings: Settings, stages: Sequence[str], ready: Callable[
                 log.info("health: %s/live, %s/ready, %s/metrics", url, url, url)
             factory = await worker.shutdown.before(worker.reach_servers(closing))
             if factory is not None:
-                await worker.run(factory, stages, ready)
+                await worker.run(factory, stages, ready, rested)
 
 
 class _Worker:
@@ -138,7 +152,9 @@ class _Worker:
 
         return await self.health_state.outages.retry(attempt, UnboundedLease(), runner.backoff, runner.retry_limit_s)
 
-    async def run(self, factory: StageFactory, stages: Sequence[str], ready: Callable[[], None]) -> None:
+    async def run(
+        self, factory: StageFactory, stages: Sequence[str], ready: Callable[[], None], rested: Callable[[], None]
+    ) -> None:
         """Consume until a signal or a failure."""
         consumers = {name: factory.consumer(name) for name in stages}
         async with AsyncExitStack() as closing:
@@ -147,6 +163,7 @@ class _Worker:
             await closing.enter_async_context(monitored(self.health_state, consumers, ends))
             await closing.enter_async_context(announced(self._announcer(factory)))
             closing.push_async_callback(self._stop, consumers)
+            await closing.enter_async_context(_resting(consumers, rested))
             try:
                 if await self.shutdown.before(_start(consumers)):
                     failures = await self._start_background(factory, consumers, closing)
@@ -202,6 +219,23 @@ class _Worker:
         log.info("stopping with %s in work", counted(in_work, "record"))
         await stop_all(consumers.values(), self.shutdown.stages_s)
         log.info("the stages stopped after %.1f s", monotonic() - begun)
+
+
+@asynccontextmanager
+async def _resting(consumers: Mapping[str, StageConsumer], rested: Callable[[], None]) -> AsyncIterator[None]:
+    """At SIGUSR1 stop the consumers of the log: then what the other stages have to do comes to an end."""
+    loop, works = asyncio.get_running_loop(), set[asyncio.Task[None]]()
+
+    async def rest() -> None:
+        await stop_all([consumer for name, consumer in consumers.items() if STAGES[name].reads_log], REST_S)
+        rested()
+
+    loop.add_signal_handler(signal.SIGUSR1, lambda: works.add(loop.create_task(rest())))
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGUSR1)
+        await asyncio.gather(*works)
 
 
 def _notify_all(consumers: Iterable[StageConsumer]) -> None:

@@ -1,6 +1,8 @@
 """A stop of the embedded stack while clients of other processes still produce."""
 
 import asyncio
+import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,10 +13,14 @@ from eunoe.deploy.local.journal import Journal
 from eunoe.deploy.local.journal_writer import JournalWriter
 from eunoe.deploy.local.stack import LocalStack
 from eunoe.deploy.process.standalone import _end_log
+from eunoe.schemas.errors import Unavailable
 from eunoe.streams.admin import create_topics
+from eunoe.streams.client import MemoryClient
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.stores.data_keys import MemoryKeyStore
 from tests.broker.test_local_stack import kafka
+from tests.support.command import until
+from tests.support.pipeline import Pipeline
 
 pytestmark = pytest.mark.broker
 
@@ -70,3 +76,43 @@ async def test_a_stop_is_clean_although_clients_are_connected(tmp_path: Path) ->
         journal.close()
     async with LocalStack(tmp_path) as stack:
         assert stack.clean_start
+
+
+async def import_without_end(pipeline: Pipeline, acknowledged: list[str]) -> None:
+    """Say more than the stages take in, until the broker has gone."""
+    settings = pipeline.settings
+    async with MemoryClient(settings.kafka_settings, conversation_id="c", names=settings.names) as memory:
+
+        async def say(id_: str) -> None:
+            await memory.utter("It rains.", speaker="Ann", utterance_id=id_)
+            acknowledged.append(id_)
+
+        while True:
+            some = [f"u{len(acknowledged) + number}" for number in range(20)]
+            await asyncio.gather(*map(say, some), asyncio.sleep(0.1))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.embedded("stops the servers")
+async def test_a_stop_during_an_import_is_clean_and_soon_and_loses_nothing(standalone: Pipeline) -> None:
+    acknowledged: list[str] = []
+    async with standalone.up() as process:
+        importing = asyncio.ensure_future(import_without_end(standalone, acknowledged))
+
+        async def is_behind() -> bool:
+            return len(acknowledged) >= 300
+
+        await until(is_behind)
+        process.send_signal(signal.SIGINT)
+        assert await asyncio.wait_for(process.wait(), 60) == 0
+        importing.cancel()
+        with suppress(asyncio.CancelledError, Unavailable):
+            await importing
+    assert (standalone.cwd / ".eunoe" / "clean").exists()
+    async with standalone.up():
+
+        async def all_there() -> bool:
+            return (await standalone.shown("c")).head.remembered >= len(acknowledged)
+
+        await until(all_there)
