@@ -16,6 +16,7 @@ from aiokafka.errors import (
     SaslAuthenticationFailed,
     TopicAuthorizationFailedError,
     UnsupportedSaslMechanismError,
+    for_code,
 )
 
 from eunoe.schemas.errors import Misconfigured, Unavailable
@@ -57,6 +58,12 @@ def why_denied(kafka: KafkaSettings, fault: BaseException, right: str = "Read") 
         return None
     denied = f"{kafka.server} denies {_user(kafka)} access ({type(fault).__name__})"
     return Misconfigured(f"{denied}: grant {wanted}", kafka.server)
+
+
+def grant(code: int, right: str) -> str:
+    """Advice for an error code of a broker that denies ``right`` on a topic or a group; '' for any other code."""
+    is_denied = for_code(code) in (TopicAuthorizationFailedError, GroupAuthorizationFailedError)
+    return f"(grant {right})" if is_denied else ""
 
 
 def _named(fault: KafkaError) -> str:

@@ -13,12 +13,11 @@ from aiokafka.errors import (
     KafkaConnectionError,
     KafkaError,
     TopicAlreadyExistsError,
-    TopicAuthorizationFailedError,
     for_code,
 )
 
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.streams.access import how_to_see_topics, why_denied, why_unavailable
+from eunoe.streams.access import grant, how_to_see_topics, why_denied, why_unavailable
 from eunoe.streams.settings import KafkaSettings, client_options
 from eunoe.streams.topics import READ_BY_STAGES, TOPICS, Topic, TopicNames, TopicSpec
 
@@ -182,7 +181,7 @@ async def set_retention(kafka: KafkaSettings, name: str, milliseconds: int) -> N
     for answer in altered:
         for code, message, *_ in answer.resources:
             if code:
-                advice = _grant(code, "AlterConfigs") or message or ""
+                advice = grant(code, "AlterConfigs") or message or ""
                 raise Refused(f"retention of {name} not set: {for_code(code).__name__} {advice}")
 
 
@@ -207,13 +206,9 @@ async def delete_topics(kafka: KafkaSettings, names: TopicNames, *, log_too: boo
     faults = {} if response is None else {name: for_code(code) for name, code in _codes(response) if code}
     if faults:
         denied = ", ".join(f"{name}: {fault.__name__}" for name, fault in faults.items())
-        advice = max(_grant(fault.errno, "Delete") for fault in faults.values())
+        advice = max(grant(fault.errno, "Delete") for fault in faults.values())
         raise Refused(f"topics not deleted: {denied} {advice}")
     return found
-
-
-def _grant(code: int, right: str) -> str:
-    return f"(grant {right})" if for_code(code) is TopicAuthorizationFailedError else ""
 
 
 def _codes(response: Any) -> list[tuple[str, int]]:  # noqa: ANN401
@@ -252,7 +247,7 @@ async def _create(admin: Any, spec: TopicSpec, name: str, partitions: int, repli
     error = for_code(code)
     if code and error is not TopicAlreadyExistsError:
         asked = f"{name} ({partitions} partitions, {replication} replicas)"
-        raise Refused(f"topic not created: {asked}: {error.__name__} {_grant(code, 'Create') or message or ''}")
+        raise Refused(f"topic not created: {asked}: {error.__name__} {grant(code, 'Create') or message or ''}")
 
 
 async def _try_create(admin: Any, topic: Any) -> tuple[int, str | None]:  # noqa: ANN401

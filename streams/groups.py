@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from aiokafka.errors import GroupAuthorizationFailedError, for_code
+from aiokafka.errors import for_code
 from aiokafka.protocol.admin import DeleteGroupsRequest
 
 from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.streams.access import grant
 from eunoe.streams.admin import open_admin
 from eunoe.streams.settings import KafkaSettings
 
@@ -33,12 +34,8 @@ def _check_told(kafka: KafkaSettings, group: str, code: int) -> None:
     if code in _GONE:
         return
     error = for_code(code)
-    text = f"consumer group {group}: {error.__name__}{_grant(code, 'Read')}"
+    text = f"consumer group {group}: {error.__name__} {grant(code, 'Read')}".rstrip()
     raise Unavailable(f"{kafka.server}: {text}", kafka.server) if error.retriable else Refused(text)
-
-
-def _grant(code: int, right: str) -> str:
-    return f" (grant {right})" if code == GroupAuthorizationFailedError.errno else ""
 
 
 async def delete_groups(kafka: KafkaSettings, groups: Sequence[str]) -> None:
@@ -53,7 +50,8 @@ async def delete_groups(kafka: KafkaSettings, groups: Sequence[str]) -> None:
             denied |= _errors(await admin._send_request(DeleteGroupsRequest([group]), node))  # noqa: SLF001
     if denied:
         named = ", ".join(f"{group}: {for_code(code).__name__}" for group, code in denied.items())
-        raise Refused(f"consumer groups not deleted: {named}{max(_grant(code, 'Delete') for code in denied.values())}")
+        advice = max(grant(code, "Delete") for code in denied.values())
+        raise Refused(f"consumer groups not deleted: {named} {advice}".rstrip())
 
 
 def _errors(response: Any) -> dict[str, int]:  # noqa: ANN401
