@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from aiokafka import codec
+from pydantic import SecretStr
 
 from eunoe.deploy.clients.bootstrap import open_clients
 from eunoe.deploy.clients.connect import wakeups_url
@@ -34,9 +35,11 @@ from eunoe.deploy.process.embedder_watch import EmbedderWatch
 from eunoe.deploy.process.positions import LogEnds
 from eunoe.deploy.process.retired_log import retired_log_consumers
 from eunoe.deploy.process.shutdown import Shutdown
+from eunoe.deploy.process.silence import told_if_silent
 from eunoe.deploy.process.stages import StageFactory
-from eunoe.deploy.settings import Settings
+from eunoe.deploy.settings import Settings, reveal
 from eunoe.schemas.errors import Misconfigured, Refused
+from eunoe.schemas.redact import without_login
 from eunoe.streams.admin import check_partitions
 from eunoe.streams.cancelling import cancelled
 from eunoe.streams.group.end_watch import EndWatch
@@ -118,19 +121,20 @@ class _Worker:
 
     async def reach_servers(self, closing: AsyncExitStack) -> StageFactory:
         """Wait until all servers answer; raises `Unavailable` when that takes longer than the settings allow."""
+        kafka, redis = self.settings.kafka_settings.server, f"Redis at {_shown(self.settings.redis_url)}"
         if self.settings.broker.embedded:
-            await self._retry(lambda: refuse_ordinary_broker(self.settings.kafka_settings))
-        settings = self.settings = await self._retry(lambda: live_settings(self.settings))
-        place = await self._retry(lambda: _place(settings))
+            await self._retry(kafka, lambda: refuse_ordinary_broker(self.settings.kafka_settings))
+        settings = self.settings = await self._retry(redis, lambda: live_settings(self.settings))
+        place = await self._retry(kafka, lambda: _place(settings))
         (letters,) = await self._retry(
-            lambda: partitions_of(settings.kafka_settings, settings.names, [Topic.DEAD_LETTERS])
+            kafka, lambda: partitions_of(settings.kafka_settings, settings.names, [Topic.DEAD_LETTERS])
         )
         self.health_state.letter_ends.update(dict.fromkeys(range(letters), 0))
         check_asked_partitions(self._asked_partitions, place.partitions, settings.names.log)
-        await self._retry(lambda: check_store_has_seen_erasures(settings))
-        await self._retry(lambda: check_key_store_has_destroyed(settings))
-        clients = await self._retry(lambda: closing.enter_async_context(open_clients(settings)))
-        await self._retry(lambda: warn_of_weak_durability(clients.redis))
+        await self._retry("the ledger of erasures", lambda: check_store_has_seen_erasures(settings))
+        await self._retry("the key store", lambda: check_key_store_has_destroyed(settings))
+        clients = await self._retry("the servers", lambda: closing.enter_async_context(open_clients(settings)))
+        await self._retry(redis, lambda: warn_of_weak_durability(clients.redis))
         redis = f"Redis at {RedisConnection(clients.redis).host}"
         self.meter.language, self.meter.cold = clients.dependencies.language, clients.store.cold.meter
         servers = (settings.kafka_settings.server, redis, clients.index.server, SERVER)
@@ -138,15 +142,15 @@ class _Worker:
         log_ends = LogEnds(settings.kafka_settings, settings.names)
         closing.push_async_callback(log_ends.close)
         skips = Skips(settings.log_epoch)
-        await self._retry(lambda: skips.refresh(RedisSkips(clients.redis, clients.keys)))
+        await self._retry(redis, lambda: skips.refresh(RedisSkips(clients.redis, clients.keys)))
         return StageFactory(settings, clients, place, self.meter, self.health_state, log_ends, skips)
 
-    async def _retry(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def _retry(self, server: str, work: Callable[[], Awaitable[T]]) -> T:
         runner = self.settings.runner
 
         async def attempt() -> T:
             try:
-                return await work()
+                return await told_if_silent(server, work())
             except Misconfigured as fault:  # at the start nobody waits for other settings
                 raise Refused(str(fault)) from fault
 
@@ -241,6 +245,10 @@ async def _resting(consumers: Mapping[str, StageConsumer], rested: Callable[[], 
 def _notify_all(consumers: Iterable[StageConsumer]) -> None:
     for consumer in consumers:
         consumer.notify()
+
+
+def _shown(url: SecretStr | None) -> str:
+    return without_login(reveal(url) or "")
 
 
 def check_asked_partitions(asked: int | None, found: int, log_number: int) -> None:
