@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from eunoe.deploy.clients.bootstrap import Clients
+from eunoe.deploy.generations.catching_up import CatchingUp
 from eunoe.deploy.generations.followers import tell_followers
 from eunoe.deploy.generations.repaired_asks import BLEND, Asks, held_turns, with_asks
 from eunoe.deploy.generations.repaired_index import Ids, document_ids, unsent_ids, write_index
@@ -113,11 +114,12 @@ class Repairer:
         """Derive a conversation again; ``report`` is called for each derived record; its phase is the key.
 
         All records that intake has handled are derived in memory, then swapped in by one atomic write. If intake has
-        handled more records meanwhile, a stage has set more aside, or something was erased, the derivation is repeated.
+        handled more records meanwhile, or a stage has set more aside, the derivation goes on with them; if something
+        was erased, it begins again.
         Raises `Refused` where the log holds nothing of the conversation, `StillWritten` where new records keep coming
         in, `Unavailable` when a server is down.
         """
-        calls = self._calls()
+        calls, deriving = self._calls(), self._deriving(key, report)
         late: Ids | None = None
         for _ in range(TRIES):
             # before the look at intake: what these hold, it had sent before
@@ -128,7 +130,7 @@ class Repairer:
             records, _ = await self._records(key, intake, letters)
             if not records and part is None:
                 raise Refused(f"{key}: the log holds no record that intake has handled")
-            derived = await self._derive(key, records, part, report)
+            derived = await deriving.derive(records, part)
             if self.before_swap is not None:
                 await self.before_swap(records)
             swapped = await self._swap(derived, intake, await self._asks(letters))
@@ -204,19 +206,10 @@ class Repairer:
         ahead = [record for record in records if position_in_log(record, epoch) > handled]
         return [record for record in records if 0 < position_in_log(record, epoch) <= handled], ahead
 
-    async def _derive(
-        self, key: str, records: Sequence[Record], part: ErasedPart | None, report: ReportProgress
-    ) -> Derived:
-        at = 0
-
-        def one_more() -> None:
-            nonlocal at
-            at += 1
-            report(key, at, len(records))
-
+    def _deriving(self, key: str, report: ReportProgress) -> CatchingUp:
         settings = replace(self.settings.runner, failures=FailureLimit(share=1.0))
         deriver = Deriver(self.clients.dependencies, settings, RecordedOutcomes(self.clients.answers))
-        return await deriver.derive(key, records, self.settings.log_epoch, one_more, part)
+        return CatchingUp(deriver, key, self.settings.log_epoch, report)
 
     async def _asks(self, letters: Sequence[Filed]) -> Asks | None:
         """Finds the unanswered asks of a conversation; `None` where none goes through blend."""

@@ -39,6 +39,16 @@ def set_aside(stage: str, offset: int) -> Filed:
 
 
 @dataclass(frozen=True, slots=True)
+class Deriving:
+    """Derives the key itself."""
+
+    key: str
+
+    async def derive(self, *_: object) -> Any:
+        return self.key
+
+
+@dataclass(frozen=True, slots=True)
 class Twin(Repairer):
     """A repairer of which a stage sets one event aside right behind each of the first swaps."""
 
@@ -61,8 +71,8 @@ class Twin(Repairer):
     async def _records(self, key: str, *_: object) -> Any:
         return [key], 0
 
-    async def _derive(self, key: str, *_: object) -> Any:
-        return key
+    def _deriving(self, key: str, *_: object) -> Any:
+        return Deriving(key)
 
     async def _asks(self, _: object) -> Any:
         return None

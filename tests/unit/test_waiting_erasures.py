@@ -156,29 +156,35 @@ async def test_a_conversation_that_is_still_written_to_keeps_no_other_waiting() 
     assert (list(map(str, outcome.receipts)), outcome.waiting) == (["r8"], fault)
 
 
+class Outrun(Repairer):
+    """Intake handles more records during each derivation."""
+
+    async def _intake(self, key: str) -> Any:
+        return key
+
+    async def _held_letters(self, key: str) -> Any:
+        return []
+
+    async def _records(self, key: str, intake: Any, letters: Any) -> Any:
+        return [intake], 0
+
+    def _deriving(self, key: str, report: Any) -> Any:
+        return self
+
+    async def derive(self, *_: object) -> Any:
+        return None
+
+    async def _asks(self, letters: Any) -> Any:
+        return None
+
+    async def _swap(self, derived: Any, intake: Any, asks: Any) -> Any:
+        return None  # intake has handled more meanwhile
+
+    def _calls(self) -> int:
+        return 0
+
+
 async def test_new_records_that_keep_coming_in_are_told_from_a_server_that_is_down() -> None:
-    class Outrun(Repairer):
-        async def _intake(self, key: str) -> Any:
-            return key
-
-        async def _held_letters(self, key: str) -> Any:
-            return []
-
-        async def _records(self, key: str, intake: Any, letters: Any) -> Any:
-            return [intake], 0
-
-        async def _derive(self, key: str, records: Any, part: Any, report: Any) -> Any:
-            return key
-
-        async def _asks(self, letters: Any) -> Any:
-            return None
-
-        async def _swap(self, derived: Any, intake: Any, asks: Any) -> Any:
-            return None  # intake has handled more meanwhile
-
-        def _calls(self) -> int:
-            return 0
-
     nothing = cast("Any", None)
     with pytest.raises(StillWritten, match="acme/busy"):
         await Outrun(Settings(), nothing, nothing, 1).repair("acme/busy")

@@ -28,12 +28,13 @@ from eunoe.workers.stage import ApplyOrder
 INTAKE: Final = "intake"
 
 
-def without_erased(records: Iterable[Record], part: ErasedPart | None, epoch: int) -> Iterable[Record]:
+def without_erased(records: Iterable[Record], part: ErasedPart | None, epoch: int, behind: int = 0) -> Iterable[Record]:
     """The records of a conversation in log order, with placeholders in place of the erased ones.
 
     ``epoch`` is that of the log that they were read from. Records that were destroyed may be missing from ``records``.
+    ``behind`` is the position in front of the first one, 0 for a conversation from its beginning.
     """
-    return records if part is None else _merged(records, part, epoch)
+    return records if part is None else _merged(records, part, epoch, behind)
 
 
 def is_erased(record: Record, part: ErasedPart | None, epoch: int) -> bool:
@@ -67,8 +68,8 @@ def _ledger(stage: str, until: int, numbers: Numbers) -> Ledger:
     return Ledger(applied=by_order.get(STAGES[stage].order, numbers.closed))
 
 
-def _merged(records: Iterable[Record], part: ErasedPart, epoch: int) -> Iterator[Record]:
-    waiting = list(part.placeholders)
+def _merged(records: Iterable[Record], part: ErasedPart, epoch: int, behind: int) -> Iterator[Record]:
+    waiting = [place for place in part.placeholders if place.position > behind or not behind]
     erased = {place.position for place in waiting}
     for record in records:
         at = _position(record, epoch)

@@ -102,20 +102,9 @@ class Deriver:
         a model's endpoint stays away,
         `eunoe.streams.memory_log.Deadlock` when a stage waits forever.
         """
-        pipeline = self.set_up()
-        if (start := start_of(erased)) is not None:
-            await pipeline.store.swap(key, TABLES, start, Ledger())
-        made = MadeRecords()
-        for together in _stretches(without_erased(records, erased, epoch)):
-            for record in together:
-                headers = _copied(record, epoch)
-                if headers is not None:
-                    pipeline.log.append(Message(Topic.CONVERSATIONS, record.key, record.value, headers))
-            await pipeline.run_until_idle()
-            made.take(pipeline.log.drain())
-            for _ in together:
-                done()
-        return await Derived.of(pipeline, key, made)
+        derivation = Derivation(self, key, epoch, erased)
+        await derivation.go_on(records, done)
+        return await derivation.derived()
 
     def set_up(self) -> InMemoryPipeline:
         """A pipeline that has handled nothing yet."""
@@ -134,6 +123,37 @@ class Deriver:
             sleep=asyncio.sleep,
             in_batches=True,
         )
+
+
+class Derivation:
+    """The derivation of one conversation, which can go on with what was said meanwhile; see `Deriver.derive`."""
+
+    def __init__(self, deriver: Deriver, key: str, epoch: int, erased: ErasedPart | None) -> None:
+        self._key, self._epoch, self._erased = key, epoch, erased
+        self._pipeline = deriver.set_up()
+        self._made = MadeRecords()
+
+    async def go_on(self, records: Iterable[Record], done: Callable[[], None] = lambda: None, behind: int = 0) -> None:
+        """Run more records, in log order. ``behind`` is the position of the last one before them, 0 at first.
+
+        What is erased must not stand between those of two calls. Raises as `Deriver.derive` does.
+        """
+        pipeline = self._pipeline
+        if not behind and (start := start_of(self._erased)) is not None:
+            await pipeline.store.swap(self._key, TABLES, start, Ledger())
+        for together in _stretches(without_erased(records, self._erased, self._epoch, behind)):
+            for record in together:
+                headers = _copied(record, self._epoch)
+                if headers is not None:
+                    pipeline.log.append(Message(Topic.CONVERSATIONS, record.key, record.value, headers))
+            await pipeline.run_until_idle()
+            self._made.take(pipeline.log.drain())
+            for _ in together:
+                done()
+
+    async def derived(self) -> Derived:
+        """The memory now; it is read from the derivation, which must not go on while it is used."""
+        return await Derived.of(self._pipeline, self._key, self._made)
 
 
 def _stretches(records: Iterable[Record]) -> Iterator[list[Record]]:
