@@ -39,7 +39,8 @@ class PackedRecords:
         self._count += 1
         if self._open_bytes >= BLOCK_BYTES:
             parts = (part for one in self._open for part in _parts(one))
-            self._blocks.append(zstandard.ZstdCompressor(level=_FASTEST).compress(pack(parts)))
+            block = zstandard.ZstdCompressor(level=_FASTEST).compress(pack(parts))
+            self._blocks.append(bytes(memoryview(block)))  # a copy: the first one keeps room for all that was packed
             self._open, self._open_bytes = [], 0
 
     def __len__(self) -> int:
