@@ -110,7 +110,7 @@ def state(
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is read and reported. All states of a store are larger than the main memory."""
+    """The choice of what is read and reported. All states of a store are larger than the main memory."""
 
     key: str | None
     """`None` means all conversations."""

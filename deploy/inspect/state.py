@@ -36,7 +36,7 @@ def counts_of(digest: StateDigest) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class CheckedState:
-    """What is reported of a conversation's state: a fraction of its size."""
+    """The report of a conversation's state, a fraction of its size."""
 
     key: str
     sha256: str

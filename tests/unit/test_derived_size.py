@@ -1,4 +1,4 @@
-"""What is held of a long conversation while it is derived: a bound for each session, so that it cannot creep back."""
+"""A bound for what is held of each session while a long conversation is derived, so that it cannot creep back."""
 
 import gc
 import sys

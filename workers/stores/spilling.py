@@ -65,7 +65,7 @@ class SpillingStore(MemoryStore):
 
 
 class _Spill:
-    """What the tables of a store share. It does not name them: a cycle would wait for the garbage collector."""
+    """Parts that the tables of a store share. It does not name them: a cycle would wait for the garbage collector."""
 
     def __init__(self) -> None:
         self.file: _File | None = None
