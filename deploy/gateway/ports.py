@@ -32,7 +32,7 @@ class LiveState:
     data_keys: KeyStore | None = None
     """The keys that records of derived topics are sealed with; `None`: they are plain."""
     handled: HandledPositions | None = None
-    """How far the stages have read the log; `None` where that is not known."""
+    """Positions up to which the stages have handled the log; `None` where they are not known."""
 
 
 class GatewayLog(Protocol):

@@ -89,7 +89,7 @@ class RedisTransplants:
         return bool(done)
 
     def _staging(self, first: Scope, expect: Ledger) -> Staging:
-        """What writes the state beside its place while the ledger of the first stage is as it was read.
+        """Writer of the state beside its place, while the ledger of the first stage is as it was read.
 
         The token tells of an erasure, too, which leaves the number as it is.
         """
