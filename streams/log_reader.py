@@ -1,6 +1,7 @@
 """Readers of the log: the sealed topic `log`, where there is a key store, then `conversations`, its inbox."""
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 
 from eunoe.schemas.keys import KeyStore
 from eunoe.streams.admin import check_log_is_open
@@ -30,25 +31,31 @@ def log_topics(names: TopicNames) -> tuple[Topic, ...]:
     return (Topic.CONVERSATIONS,) if names.door_ms is None else (Topic.LOG, Topic.CONVERSATIONS)
 
 
-async def read_stored(kafka: KafkaSettings, names: TopicNames, key: str, partitions: int) -> list[Record]:
-    """The records of one conversation in both topics, as they are stored.
+class ConversationLog:
+    """The log of one conversation. Each read goes on where the last one ended: a partition may hold millions."""
 
-    Raises `Unavailable` when no broker answers, `Refused` where a topic is missing, or the log is sealed and no key
-    store is set.
-    """
-    await check_log_is_open(kafka, names)
-    raw = key.encode()
-    partition = partition_of(raw, partitions)
-    return [
-        record
-        for topic in log_topics(names)
-        async for record in read_partition(kafka, names, topic, partition)
-        if record.key == raw
-    ]
+    def __init__(self, kafka: KafkaSettings, names: TopicNames, key: str, partitions: int) -> None:
+        self._kafka, self._names, self._key = kafka, names, key.encode()
+        self._partition = partition_of(self._key, partitions)
+        self._stored: dict[Topic, list[Record]] = {topic: [] for topic in log_topics(names)}
+        self._begin = dict.fromkeys(self._stored, 0)
 
+    async def stored(self) -> list[Record]:
+        """The records in both topics, as they are stored.
 
-async def read_conversation(
-    kafka: KafkaSettings, names: TopicNames, keys: KeyStore | None, key: str, partitions: int, epoch: int
-) -> list[Record]:
-    """The log of one conversation; raises as `read_stored` and `restored` do."""
-    return await restored(await read_stored(kafka, names, key, partitions), keys, epoch)
+        Raises `Unavailable` when no broker answers, `Refused` where a topic is missing, or the log is sealed and no key
+        store is set.
+        """
+        await check_log_is_open(self._kafka, self._names)
+        for topic, stored in self._stored.items():
+            records = read_partition(self._kafka, self._names, topic, self._partition, begin=self._begin[topic])
+            async with aclosing(records):
+                async for record in records:
+                    self._begin[topic] = record.offset + 1
+                    if record.key == self._key:
+                        stored.append(record)
+        return [record for stored in self._stored.values() for record in stored]
+
+    async def read(self, keys: KeyStore | None, epoch: int) -> list[Record]:
+        """The log as intake took it; raises as `stored` and `restored` do."""
+        return await restored(await self.stored(), keys, epoch)

@@ -63,11 +63,17 @@ async def read_one(kafka: KafkaSettings, names: TopicNames, topic: str, place: t
     return None
 
 
-async def read_partition(kafka: KafkaSettings, names: TopicNames, topic: str, partition: int) -> AsyncGenerator[Record]:
-    """All records that one partition of a topic holds at the call; raises as `read_all` does."""
+async def read_partition(
+    kafka: KafkaSettings, names: TopicNames, topic: str, partition: int, *, begin: int = 0
+) -> AsyncGenerator[Record]:
+    """The records that one partition of a topic holds at the call, from offset ``begin`` on.
+
+    Raises as `read_all` does.
+    """
     await partitions_of(kafka, names, [Topic(topic)])
     async with open_consumer(kafka, brief=True) as consumer:
-        (stretch,) = await _stretches(kafka, consumer, [TopicPartition(names.name(topic), partition)], {})
+        where = TopicPartition(names.name(topic), partition)
+        (stretch,) = await _stretches(kafka, consumer, [where], {partition: begin})
         async for found in _read_stretch(kafka, consumer, stretch):
             yield as_record(topic, found)
 

@@ -5,7 +5,7 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from eunoe.deploy.clients.bootstrap import Clients
@@ -25,7 +25,7 @@ from eunoe.schemas.ports import StoredConversation
 from eunoe.schemas.position_ports import ReadPartition
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.dead_letters import Closing, Filed, LetterIdentity, letter_identity
-from eunoe.streams.log_reader import read_conversation
+from eunoe.streams.log_reader import ConversationLog
 from eunoe.streams.position import position
 from eunoe.streams.record import Record
 from eunoe.streams.sealed_log import position_in_log
@@ -104,6 +104,8 @@ class Repairer:
     """Called with the records of the log that the state is derived from, before each attempt to replace it."""
     tells: bool = True
     """Whether it tells those who follow memory; if not, the caller does, who has more to do before."""
+    logs: dict[str, ConversationLog] = field(default_factory=dict)
+    """Key → the log of the conversation that was read last."""
 
     async def held(self) -> list[str]:
         """The keys of the conversations with held dead letters, sorted."""
@@ -200,9 +202,11 @@ class Repairer:
 
     async def _log_of(self, key: str, handled: int) -> tuple[list[Record], list[Record]]:
         """The records of the conversation in the log up to a position, and those behind it."""
-        kafka, names = self.settings.kafka_settings, self.settings.names
-        epoch, keys = self.settings.log_epoch, self.clients.data_keys
-        records = await read_conversation(kafka, names, keys, key, self.partitions, epoch)
+        if key not in self.logs:
+            self.logs.clear()
+            self.logs[key] = ConversationLog(self.settings.kafka_settings, self.settings.names, key, self.partitions)
+        epoch = self.settings.log_epoch
+        records = await self.logs[key].read(self.clients.data_keys, epoch)
         ahead = [record for record in records if position_in_log(record, epoch) > handled]
         return [record for record in records if 0 < position_in_log(record, epoch) <= handled], ahead
 

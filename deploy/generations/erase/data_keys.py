@@ -15,7 +15,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import ErasedPart, Erasure
 from eunoe.schemas.keys import Destruction, KeyState
 from eunoe.schemas.versions import ContractError
-from eunoe.streams.log_reader import read_stored
+from eunoe.streams.log_reader import ConversationLog
 from eunoe.streams.record import Record
 from eunoe.streams.sealed_log import logged, original
 from eunoe.streams.sealed_records import key_id_of
@@ -96,7 +96,7 @@ class KeyChange:
     async def _old(self) -> set[str]:
         """The keys that seal something erased. Those that an earlier erasure has destroyed are among them, too."""
         kafka, names, epoch = self.settings.kafka_settings, self.settings.names, self.settings.log_epoch
-        stored = await read_stored(kafka, names, self.part.key, self.partitions)
+        stored = await ConversationLog(kafka, names, self.part.key, self.partitions).stored()
         copies = (record for record in stored if record.topic == Topic.LOG and _is_erased(record, self.part, epoch))
         return {*self.erasure.keys, *filter(None, map(key_id_of, copies))}
 
