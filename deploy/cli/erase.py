@@ -18,7 +18,7 @@ from eunoe.deploy.generations.erase.loop import WorkedOff, work_off
 from eunoe.deploy.generations.erase.run import Eraser, NotNow
 from eunoe.deploy.generations.erase.serve import serve_erasures
 from eunoe.deploy.generations.erase.verify import Checked, verify_receipt
-from eunoe.deploy.generations.repair import Unhandled
+from eunoe.deploy.generations.handled_log import Unhandled
 from eunoe.deploy.inspect.counted import counted
 from eunoe.schemas.erasure import Erasure, ErasureRequest
 from eunoe.schemas.errors import ErasedAlready, RequestRefused

@@ -14,7 +14,7 @@ from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.generations.erase.loop import WorkedOff, alone
 from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.run import HANDLED_S, Eraser
-from eunoe.deploy.generations.repair import StillWritten, Unhandled
+from eunoe.deploy.generations.handled_log import StillWritten, Unhandled
 from eunoe.deploy.inspect.counted import counted
 from eunoe.schemas.erasure import Erasure, ErasureLevel, ErasureRequest
 from eunoe.schemas.errors import Refused, Unavailable

@@ -15,6 +15,7 @@ from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.generations.erase.loop import no_erasure
+from eunoe.deploy.generations.handled_log import HandledLog
 from eunoe.deploy.generations.repair import Repaired, Repairer
 from eunoe.deploy.inspect.counted import counted
 from eunoe.schemas.errors import Refused
@@ -64,9 +65,10 @@ async def _repair(key: str | None, *, quiet: bool) -> list[Repaired]:
     partitions = await check_partitions(settings.kafka_settings, settings.names)
     async with open_clients(settings) as clients, open_redis(settings) as redis:
         transplants = RedisTransplants(clients.store, redis, store_keys(settings))
-        repairer = Repairer(settings, clients, transplants, partitions, lambda: read_erased(settings))
+        log = HandledLog(settings, clients, partitions)
+        repairer = Repairer(settings, clients, transplants, log, lambda: read_erased(settings))
         found = []
-        for each in await repairer.held() if key is None else [key]:
+        for each in await log.held() if key is None else [key]:
             async with no_erasure(settings):  # it would not know of the points that are written after the swap
                 with ProgressBars(quiet=quiet, transient=True) as bars:
                     found.append(await repairer.repair(each, bars))

@@ -8,7 +8,7 @@ import typer
 from eunoe.deploy.cli.erasing import ErasureWords, opened_eraser, to_be_finished
 from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.generations.erase.difference import erase_and_compare, foresee
-from eunoe.deploy.generations.repair import StillWritten
+from eunoe.deploy.generations.handled_log import StillWritten
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.inspect.differences import Example, GenerationDiff
 from eunoe.schemas.events import DEFAULT_TENANT

@@ -1,36 +1,29 @@
 """Repair: derives a conversation again from the log and replaces its stored state."""
 
-import asyncio
 import logging
-import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 
 from eunoe.deploy.clients.bootstrap import Clients
 from eunoe.deploy.generations.catching_up import CatchingUp
 from eunoe.deploy.generations.followers import tell_followers
+from eunoe.deploy.generations.handled_log import INTAKE, HandledLog, StillWritten
 from eunoe.deploy.generations.repaired_asks import BLEND, Asks, held_turns, with_asks
 from eunoe.deploy.generations.repaired_index import Ids, document_ids, unsent_ids, write_index
-from eunoe.deploy.inspect.dead_letters import LetterFilter, close, read_letters
+from eunoe.deploy.inspect.dead_letters import close
 from eunoe.deploy.observability.counters import model_document
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Collection, Ledger, Scope
 from eunoe.schemas.erasure import ErasedPart
-from eunoe.schemas.errors import Refused, SnapshotLost, Unavailable
+from eunoe.schemas.errors import Refused
 from eunoe.schemas.memory import DerivedReason
 from eunoe.schemas.ports import StoredConversation
-from eunoe.schemas.position_ports import ReadPartition
-from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.dead_letters import Closing, Filed, LetterIdentity, letter_identity
-from eunoe.streams.log_reader import ConversationLog
-from eunoe.streams.position import position
 from eunoe.streams.record import Record
-from eunoe.streams.sealed_log import position_in_log
 from eunoe.streams.settings import partition_of
-from eunoe.streams.topics import Topic
 from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
 from eunoe.workers.intake.settings import BlendMode, IntakeSettings
 from eunoe.workers.runner.blocked import BlockReason
@@ -44,10 +37,7 @@ log = logging.getLogger(__name__)
 TRIES = 20
 """Attempts to derive a conversation; one more is needed whenever intake handled new records meanwhile."""
 
-_LOOK_S = 0.2
-_SILENT_S = 2.0
-
-INTAKE, UPDATE = "intake", "update"
+UPDATE = "update"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +62,6 @@ class Repaired:
     """Calls of the language model; recorded answers need none."""
 
 
-class StillWritten(Unavailable):
-    """New records of one conversation came in during each attempt to derive it; those of others do not wait for it."""
-
-
-class Unhandled(StillWritten):
-    """Intake has not handled records that the log holds of one conversation; those of others do not wait for it."""
-
-
 BeforeSwap = Callable[[Sequence[Record]], Awaitable[None]]
 ReadErased = Callable[[], Awaitable[Mapping[str, ErasedPart]]]
 
@@ -95,7 +77,7 @@ class Repairer:
     settings: Settings
     clients: Clients
     transplants: RedisTransplants
-    partitions: int
+    log: HandledLog
     erased: ReadErased = _nothing_erased
     """Reads what is erased, by key: again for each attempt, for more may be erased meanwhile."""
     fences_intake: bool = False
@@ -104,13 +86,6 @@ class Repairer:
     """Called with the records of the log that the state is derived from, before each attempt to replace it."""
     tells: bool = True
     """Whether it tells those who follow memory; if not, the caller does, who has more to do before."""
-    logs: dict[str, ConversationLog] = field(default_factory=dict)
-    """Key → the log of the conversation that was read last."""
-
-    async def held(self) -> list[str]:
-        """The keys of the conversations with held dead letters, sorted."""
-        letters = await read_letters(self.settings, LetterFilter(reason=DeadLetterReason.HELD))
-        return sorted({filed.letter.key for filed in letters if filed.letter.key})
 
     async def repair(self, key: str, report: ReportProgress = lambda _phase, _done, _total: None) -> Repaired:
         """Derive a conversation again; ``report`` is called for each derived record; its phase is the key.
@@ -125,11 +100,11 @@ class Repairer:
         late: Ids | None = None
         for _ in range(TRIES):
             # before the look at intake: what these hold, it had sent before
-            letters = await self._held_letters(key)
-            intake = await self._intake(key)
+            letters = await self.log.letters(key)
+            intake = await self.log.intake(key)
             # behind that look: an erasure that is not known here replaces the ledger later, which the swap notices
             part = (await self.erased()).get(key)
-            records, _ = await self._records(key, intake, letters)
+            records, _ = await self.log.records(key, intake, letters)
             if not records and part is None:
                 raise Refused(f"{key}: the log holds no record that intake has handled")
             derived = await deriving.derive(records, part)
@@ -139,76 +114,9 @@ class Repairer:
             if swapped is None:
                 continue
             late = _joined(late, swapped.late)
-            if _identities(await self._held_letters(key)) <= _identities(letters):
+            if _identities(await self.log.letters(key)) <= _identities(letters):
                 return await self._follow(derived, replace(swapped, late=late), letters, len(records), calls)
         raise StillWritten(f"{key}: new records came in during each of {TRIES} attempts to derive it; try again later")
-
-    async def read(self, key: str) -> tuple[list[Record], int]:
-        """The records of a conversation that intake has handled, and the position up to which it has."""
-        letters = await self._held_letters(key)
-        return await self._records(key, await self._intake(key), letters)
-
-    async def handled(self, key: str, limit_s: float) -> None:
-        """Wait until intake has handled all that the log holds of a conversation now.
-
-        Raises `Unhandled` where it has not after ``limit_s`` seconds, `Unavailable`.
-        """
-        letters = await self._held_letters(key)
-        _, ahead = await self._log_of(key, await self._handled(key, await self._intake(key), letters))
-        wanted = max((position_in_log(record, self.settings.log_epoch) for record in ahead), default=0)
-        told_at = time.monotonic() + _SILENT_S
-        try:
-            async with asyncio.timeout(limit_s):
-                while wanted and await self._handled(key, await self._intake(key), letters) < wanted:
-                    if time.monotonic() > told_at:
-                        log.warning("%s: waiting up to %g s until intake has handled what was said last", key, limit_s)
-                        told_at = math.inf
-                    await asyncio.sleep(_LOOK_S)
-        except TimeoutError:
-            raise Unhandled(
-                f"{key}: intake has not handled {len(ahead)} of the records that the log holds of it: nothing is erased"
-                " there yet; try again when it has"
-            ) from None
-
-    async def _intake(self, key: str) -> Ledger:
-        """The ledger of intake, after its outbox has been sent; that of nothing where the snapshot of it is lost."""
-        scope = Scope(INTAKE, key)
-        try:
-            await self.clients.store.ledger(scope)
-        except SnapshotLost as fault:
-            log.warning("%s", fault)
-            self.clients.store.cold.give_up(key)
-        while (ledger := await self.clients.store.ledger(scope)).outbox is not None:
-            await self.clients.sender.send(scope, ledger.outbox)
-        return ledger
-
-    async def _records(self, key: str, intake: Ledger, letters: Sequence[Filed]) -> tuple[list[Record], int]:
-        """The records of the conversation that intake has handled; it will handle the others after the repair.
-
-        Then the position of the last record that it has handled.
-        """
-        handled = await self._handled(key, intake, letters)
-        records, _ = await self._log_of(key, handled)
-        return records, handled
-
-    async def _handled(self, key: str, intake: Ledger, letters: Sequence[Filed]) -> int:
-        """The position of the last record of the conversation's partition that intake has handled."""
-        partition = partition_of(key.encode(), self.partitions)
-        reader = ReadPartition(INTAKE, Topic.CONVERSATIONS, partition)
-        shown = await self.clients.handled_positions.stored(reader)
-        # what is set aside is stored as handled with the next ack, which may come a second later
-        set_aside = map(self._set_aside, letters)
-        return max(intake.applied, *(at.position for at in shown.values()), *set_aside)
-
-    async def _log_of(self, key: str, handled: int) -> tuple[list[Record], list[Record]]:
-        """The records of the conversation in the log up to a position, and those behind it."""
-        if key not in self.logs:
-            self.logs.clear()
-            self.logs[key] = ConversationLog(self.settings.kafka_settings, self.settings.names, key, self.partitions)
-        epoch = self.settings.log_epoch
-        records = await self.logs[key].read(self.clients.data_keys, epoch)
-        ahead = [record for record in records if position_in_log(record, epoch) > handled]
-        return [record for record in records if 0 < position_in_log(record, epoch) <= handled], ahead
 
     def _deriving(self, key: str, report: ReportProgress) -> CatchingUp:
         settings = replace(self.settings.runner, failures=FailureLimit(share=1.0))
@@ -228,7 +136,7 @@ class Repairer:
         A stage that commits meanwhile is no reason to derive again: what it decided is derived, too.
         """
         key, ids = derived.key, await document_ids(self.clients.store, derived.key)
-        partition = partition_of(key.encode(), self.partitions)
+        partition = partition_of(key.encode(), self.log.partitions)
         for _ in range(TRIES):
             live = {stage: await self.clients.store.ledger(Scope(stage, key)) for stage in TABLES}
             if _moved_on(live[INTAKE], intake):
@@ -250,7 +158,9 @@ class Repairer:
         """The steps after the swap; idempotent, so that an interrupted repair can be repeated."""
         key = derived.key
         if derived.timer is not None:
-            await self.clients.log_positions.schedule(partition_of(key.encode(), self.partitions), key, derived.timer)
+            await self.clients.log_positions.schedule(
+                partition_of(key.encode(), self.log.partitions), key, derived.timer
+            )
         removed = await write_index(self.clients.dependencies.index, derived, swapped.ledgers, swapped.late)
         if (asks := swapped.ledgers[BLEND].outbox) is not None:
             await self.clients.sender.send(Scope(BLEND, key), asks)
@@ -273,15 +183,6 @@ class Repairer:
             skipped=len(_skipped(standing)),
             calls=self._calls() - calls,
         )
-
-    async def _held_letters(self, key: str) -> list[Filed]:
-        letters = await read_letters(self.settings, LetterFilter(reason=DeadLetterReason.HELD))
-        return [filed for filed in letters if filed.letter.key == key]
-
-    def _set_aside(self, filed: Filed) -> int:
-        """The position in the log of a record that intake has set aside for a repair; 0 for one of another stage."""
-        letter = filed.letter
-        return position(self.settings.log_epoch, letter.offset) if letter.stage == INTAKE else 0
 
     def _calls(self) -> int:
         return int(model_document(self.clients.dependencies.language).get("calls", 0))

@@ -14,7 +14,7 @@ from eunoe.deploy.clients.shared import open_store
 from eunoe.deploy.generations.erase.loop import work_off
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.erase.verify import verify_receipt
-from eunoe.deploy.generations.repair import Unhandled
+from eunoe.deploy.generations.handled_log import Unhandled
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import ErasureRequest
 from eunoe.schemas.errors import Refused

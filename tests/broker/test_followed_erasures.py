@@ -15,6 +15,7 @@ from eunoe.deploy.generations import repair
 from eunoe.deploy.generations.erase import run
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.followers import tell_followers
+from eunoe.deploy.generations.handled_log import HandledLog
 from eunoe.deploy.generations.repair import Repairer
 from eunoe.schemas.memory import DerivedReason, MemoriesDerived
 from eunoe.streams.codec import decode
@@ -44,7 +45,8 @@ async def notices(pipeline: Pipeline) -> list[tuple[str, DerivedReason]]:
 async def repaired(pipeline: Pipeline, name: str) -> None:
     """Repair a conversation, as `eunoe repair` does."""
     async with open_clients(pipeline.settings) as clients:
-        await Repairer(pipeline.settings, clients, clients.transplants, PARTITIONS).repair(f"default/{name}")
+        log = HandledLog(pipeline.settings, clients, PARTITIONS)
+        await Repairer(pipeline.settings, clients, clients.transplants, log).repair(f"default/{name}")
 
 
 async def read(client: httpx.AsyncClient, name: str) -> str:

@@ -7,6 +7,7 @@ from pydantic import SecretStr
 
 from eunoe.deploy.clients.bootstrap import open_clients
 from eunoe.deploy.clients.erasures import read_erased
+from eunoe.deploy.generations.handled_log import HandledLog
 from eunoe.deploy.generations.repair import Repairer
 from eunoe.streams.record import Record
 from eunoe.workers.stores.sqlite_erasures import SqliteErasures
@@ -44,7 +45,7 @@ async def test_a_repair_that_an_erasure_has_overtaken_does_not_bring_back_what_w
                 given.settings,
                 clients,
                 clients.transplants,
-                given.settings.partitions,
+                HandledLog(given.settings, clients, given.settings.partitions),
                 lambda: read_erased(given.settings),
                 before_swap=erase,
             )

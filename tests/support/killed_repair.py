@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 from eunoe.deploy.clients.bootstrap import open_clients
 from eunoe.deploy.clients.connect import connected_settings
+from eunoe.deploy.generations.handled_log import HandledLog
 from eunoe.deploy.generations.repair import Repaired, Repairer
 from eunoe.deploy.settings import Settings
 
@@ -18,7 +19,8 @@ from eunoe.deploy.settings import Settings
 async def repair_fenced(settings: Settings, key: str) -> Repaired:
     """Derive a conversation again; a decision that intake has in hand is refused, too."""
     async with open_clients(settings) as clients:
-        repairer = Repairer(settings, clients, clients.transplants, settings.partitions, fences_intake=True)
+        log = HandledLog(settings, clients, settings.partitions)
+        repairer = Repairer(settings, clients, clients.transplants, log, fences_intake=True)
         return await repairer.repair(key)
 
 

@@ -17,7 +17,7 @@ from eunoe.deploy.exits import Exit
 from eunoe.deploy.generations.erase import retention as sweeps
 from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.run import Eraser
-from eunoe.deploy.generations.repair import StillWritten, Unhandled
+from eunoe.deploy.generations.handled_log import StillWritten, Unhandled
 from eunoe.deploy.inspect.differences import GenerationDiff
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import Erasure, ErasureLevel, ErasureRequest

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from eunoe.deploy.generations.repair import Repairer, StillWritten, _Swapped
+from eunoe.deploy.generations.handled_log import HandledLog, StillWritten
+from eunoe.deploy.generations.repair import Repairer, _Swapped
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.records import DeadLetter, DeadLetterReason
@@ -49,27 +50,33 @@ class Deriving:
 
 
 @dataclass(frozen=True, slots=True)
+class TwinLog(HandledLog):
+    """A log of one record."""
+
+    there: list[Filed] = field(default_factory=list)
+    derivations: list[list[Filed]] = field(default_factory=list)
+    """The letters that were there when each derivation began."""
+
+    async def letters(self, key: str) -> list[Filed]:
+        assert key == KEY
+        return list(self.there)
+
+    async def intake(self, key: str) -> Any:
+        self.derivations.append(list(self.there))
+        return key
+
+    async def records(self, key: str, *_: object) -> Any:
+        return [key], 0
+
+
+@dataclass(frozen=True, slots=True)
 class Twin(Repairer):
     """A repairer of which a stage sets one event aside right behind each of the first swaps."""
 
     after_swaps: list[Filed] = field(default_factory=list)
-    there: list[Filed] = field(default_factory=list)
-    derivations: list[list[Filed]] = field(default_factory=list)
-    """The letters that were there when each derivation began."""
     late: list[dict[Collection, set[str]]] = field(default_factory=list)
     closed: list[Filed] = field(default_factory=list)
     refused: dict[Collection, set[str]] = field(default_factory=dict)
-
-    async def _held_letters(self, key: str) -> list[Filed]:
-        assert key == KEY
-        return list(self.there)
-
-    async def _intake(self, key: str) -> Any:
-        self.derivations.append(list(self.there))
-        return key
-
-    async def _records(self, key: str, *_: object) -> Any:
-        return [key], 0
 
     def _deriving(self, key: str, *_: object) -> Any:
         return Deriving(key)
@@ -79,7 +86,7 @@ class Twin(Repairer):
 
     async def _swap(self, *_: object) -> Any:
         if self.after_swaps:
-            self.there.append(self.after_swaps.pop(0))
+            twin_log(self).there.append(self.after_swaps.pop(0))
         return _Swapped({}, self.late.pop(0) if self.late else None)
 
     async def _follow(self, _derived: Any, swapped: Any, letters: Sequence[Filed], *_: object) -> Any:
@@ -91,8 +98,13 @@ class Twin(Repairer):
         return 0
 
 
-def twin(**given: Any) -> Twin:
-    return Twin(Settings(), NOTHING, NOTHING, 1, **given)
+def twin(there: Sequence[Filed] = (), **given: Any) -> Twin:
+    return Twin(Settings(), NOTHING, NOTHING, TwinLog(Settings(), NOTHING, 1, there=list(there)), **given)
+
+
+def twin_log(repairer: Repairer) -> TwinLog:
+    assert isinstance(repairer.log, TwinLog)
+    return repairer.log
 
 
 @pytest.mark.parametrize("stage", ["intake", "segment", "tree", "blend"])
@@ -101,13 +113,13 @@ async def test_what_a_stage_sets_aside_behind_the_swap_is_derived_before_it_coun
     repairer = twin(there=[before], after_swaps=[behind])
     await repairer.repair(KEY)
     assert repairer.closed == [before, behind]
-    assert repairer.derivations[-1] == repairer.closed
+    assert twin_log(repairer).derivations[-1] == repairer.closed
 
 
 async def test_a_repair_without_later_letters_derives_once() -> None:
     repairer = twin(there=[set_aside("segment", 1)])
     await repairer.repair(KEY)
-    assert len(repairer.derivations) == 1
+    assert len(twin_log(repairer).derivations) == 1
 
 
 async def test_a_stage_that_sets_aside_without_end_leaves_its_letters_open() -> None:

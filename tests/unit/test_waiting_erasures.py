@@ -23,7 +23,8 @@ from eunoe.deploy.generations.erase.loop import WorkedOff, work_off
 from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.retention import plan_retention, run_retention
 from eunoe.deploy.generations.erase.run import Eraser, NotNow
-from eunoe.deploy.generations.repair import Repairer, StillWritten, Unhandled
+from eunoe.deploy.generations.handled_log import HandledLog, StillWritten, Unhandled
+from eunoe.deploy.generations.repair import Repairer
 from eunoe.deploy.observability.health import HealthReport, HealthState, Phase
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import Erasure, ErasureDone, ErasureRequest, RetentionPolicy
@@ -119,11 +120,11 @@ async def test_a_request_waits_alone_until_intake_has_handled_its_conversation()
 
 @pytest.mark.parametrize(("handled", "waits"), [([5, 5, 6], 2), ([8], 0), ([5] * 100, None)])
 async def test_what_intake_has_not_handled_is_waited_for(handled: list[int], waits: int | None) -> None:
-    class Behind(Repairer):
-        async def _intake(self, key: str) -> Any:
+    class Behind(HandledLog):
+        async def intake(self, key: str) -> Any:
             return None
 
-        async def _held_letters(self, key: str) -> Any:
+        async def letters(self, key: str) -> Any:
             return []
 
         async def _handled(self, key: str, intake: Any, letters: Any) -> int:
@@ -135,12 +136,12 @@ async def test_what_intake_has_not_handled_is_waited_for(handled: list[int], wai
             return [one for at, one in positions if at <= until], [one for at, one in positions if at > until]
 
     nothing = cast("Any", None)
-    before, repairer = len(handled), Behind(Settings(), nothing, nothing, 1)
+    before, behind = len(handled), Behind(Settings(), nothing, 1)
     if waits is None:
         with pytest.raises(Unhandled, match="acme/c: intake has not handled 1 of the records"):
-            await repairer.handled("acme/c", 0.1)
+            await behind.wait("acme/c", 0.1)
     else:
-        await repairer.handled("acme/c", 20)
+        await behind.wait("acme/c", 20)
         assert before - len(handled) == waits + 1
 
 
@@ -156,17 +157,21 @@ async def test_a_conversation_that_is_still_written_to_keeps_no_other_waiting() 
     assert (list(map(str, outcome.receipts)), outcome.waiting) == (["r8"], fault)
 
 
-class Outrun(Repairer):
-    """Intake handles more records during each derivation."""
+class OneRecord(HandledLog):
+    """A log of one record."""
 
-    async def _intake(self, key: str) -> Any:
+    async def intake(self, key: str) -> Any:
         return key
 
-    async def _held_letters(self, key: str) -> Any:
+    async def letters(self, key: str) -> Any:
         return []
 
-    async def _records(self, key: str, intake: Any, letters: Any) -> Any:
+    async def records(self, key: str, intake: Any, letters: Any) -> Any:
         return [intake], 0
+
+
+class Outrun(Repairer):
+    """Intake handles more records during each derivation."""
 
     def _deriving(self, key: str, report: Any) -> Any:
         return self
@@ -187,7 +192,7 @@ class Outrun(Repairer):
 async def test_new_records_that_keep_coming_in_are_told_from_a_server_that_is_down() -> None:
     nothing = cast("Any", None)
     with pytest.raises(StillWritten, match="acme/busy"):
-        await Outrun(Settings(), nothing, nothing, 1).repair("acme/busy")
+        await Outrun(Settings(), nothing, nothing, OneRecord(Settings(), nothing, 1)).repair("acme/busy")
 
 
 async def test_retention_goes_on_past_a_conversation_that_is_still_written_to(monkeypatch: pytest.MonkeyPatch) -> None:

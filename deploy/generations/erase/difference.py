@@ -49,7 +49,7 @@ async def _derived(eraser: Eraser, part: ErasedPart) -> Remembered:
     """The memory of a conversation without what is erased, derived in memory."""
     settings, at = eraser.settings, 0
     async with eraser.opened(settings, part) as (clients, repairer):
-        records, _ = await repairer.read(part.key)
+        records, _ = await repairer.log.read(part.key)
 
         def one_more() -> None:
             nonlocal at

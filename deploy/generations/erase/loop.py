@@ -12,7 +12,7 @@ from uuid import uuid4
 from eunoe.deploy.clients.erasures import open_erasures
 from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.run import Eraser
-from eunoe.deploy.generations.repair import StillWritten, Unhandled
+from eunoe.deploy.generations.handled_log import StillWritten, Unhandled
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import Erasure, ErasureLedger, ErasureRefused
 from eunoe.schemas.errors import Refused, RequestRefused, Unavailable

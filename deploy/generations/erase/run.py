@@ -26,7 +26,8 @@ from eunoe.deploy.generations.erase.places import Naming, count_places
 from eunoe.deploy.generations.erase.receipt import NotCovered, Receipt, Remains, places_of, signed, subject_of
 from eunoe.deploy.generations.erase.traces import close_letters, drop_replies, forget_conversation
 from eunoe.deploy.generations.followers import tell_followers
-from eunoe.deploy.generations.repair import INTAKE, Repaired, Repairer
+from eunoe.deploy.generations.handled_log import INTAKE, HandledLog
+from eunoe.deploy.generations.repair import Repaired, Repairer
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
@@ -190,7 +191,7 @@ class Eraser:
         self, closing: AsyncExitStack, settings: Settings, erasure: Erasure, part: ErasedPart
     ) -> "_InGeneration":
         clients, repairer = await closing.enter_async_context(self.opened(settings, part))
-        change = KeyChange(settings, clients, erasure, part, repairer.partitions)
+        change = KeyChange(settings, clients, erasure, part, repairer.log.partitions)
         return _InGeneration(settings, clients, replace(repairer, before_swap=change.seal_anew, tells=False), change)
 
     async def _read(
@@ -203,8 +204,8 @@ class Eraser:
         """
         key = request.key
         if request.erases is not ErasureLevel.RETENTION:  # what is old was handled long ago
-            await repairer.handled(key, self.intake_s)
-        records, until = await repairer.read(key)
+            await repairer.log.wait(key, self.intake_s)
+        records, until = await repairer.log.read(key)
         kept = None
         if not records and part is None:
             kept = (await clients.store.scan(INTAKE, key, HEAD)).get(HEAD)
@@ -245,7 +246,8 @@ class Eraser:
             async def erased() -> Mapping[str, ErasedPart]:
                 return {} if part is None else {part.key: part}
 
-            yield clients, Repairer(settings, clients, clients.transplants, partitions, erased, fences_intake=True)
+            handled = HandledLog(settings, clients, partitions)
+            yield clients, Repairer(settings, clients, clients.transplants, handled, erased, fences_intake=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +265,7 @@ class _InGeneration:
         await drop_replies(self.clients, part, Naming(part))
         await close_letters(self.clients, self.settings, part)
         if not done.records:
-            await forget_conversation(self.clients, self.repairer.partitions, part.key)
+            await forget_conversation(self.clients, self.repairer.log.partitions, part.key)
         await self.clients.erased_snapshots.clean(part.key, time())
         await tell_followers(self.clients.publisher, part.key, DerivedReason.ERASED)
         return await _remains(self.clients, self.settings, done)

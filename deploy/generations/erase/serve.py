@@ -15,7 +15,7 @@ from eunoe.deploy.event_loop import keep_for_good
 from eunoe.deploy.generations.erase.loop import alone, work_off
 from eunoe.deploy.generations.erase.retention import run_retention, trusted_now
 from eunoe.deploy.generations.erase.run import Eraser
-from eunoe.deploy.generations.repair import StillWritten
+from eunoe.deploy.generations.handled_log import StillWritten
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.observability.health import HealthState, Phase
 from eunoe.deploy.process.erasing import LATER_S, RETENTION_EVERY_S
