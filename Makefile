@@ -101,8 +101,6 @@ BY_FILE := --dist loadfile --no-loadscope-reorder
 # How many processes run the tests that start servers: three keep two cores busy, for each waits for its servers a third of
 # the time. JOBS=0 runs them in one, with their output.
 JOBS ?= 3
-# The same for the suites on Apache Kafka, which .ci/run runs beside others.
-KAFKA_JOBS ?= $(JOBS)
 
 .PHONY: check
 check: lint type test-unit  ## two minutes: formatting, rules, import contracts, types, the tests that need no server
@@ -154,7 +152,7 @@ test-kafka: install  ## the broker and client suites on Apache Kafka, which Mave
 .PHONY: test-kafka-brief
 test-kafka-brief: install  ## of these the suites that are about the broker itself, in two minutes
 	$(BIN)/python -m tests.support.kafka --fetch
-	EUNOE_TEST_BROKER=kafka $(PYTEST) -n $(KAFKA_JOBS) $(BY_FILE) \
+	EUNOE_TEST_BROKER=kafka $(PYTEST) -n $(JOBS) $(BY_FILE) \
 		tests/broker/test_streams_app.py tests/broker/test_kafka_cluster.py tests/broker/test_erased_bytes_kafka.py \
 		tests/broker/test_client.py tests/broker/test_bystanders.py tests/clients tests/contract/test_publisher.py \
 		tests/broker/test_secured_servers.py::test_kafka_with_sasl_and_tls_serves_the_pipeline \
