@@ -25,6 +25,16 @@ NOW = datetime(2026, 11, 1, tzinfo=UTC)
 KEY, HANDLED = "acme/c", 7
 
 
+class NothingLeft:
+    """The log of a conversation of which intake has handled all, and which has gone since."""
+
+    async def wait(self, _key: str, _limit_s: float) -> None:
+        """Nothing is left to be handled."""
+
+    async def read(self, _key: str) -> tuple[list[Any], int]:
+        return [], HANDLED
+
+
 @dataclass(frozen=True, slots=True)
 class OverNothing(Eraser):
     """An eraser of conversations of which the log holds no record any more."""
@@ -37,16 +47,10 @@ class OverNothing(Eraser):
     @asynccontextmanager
     async def opened(self, settings: Settings, part: Any = None) -> AsyncIterator[Any]:
         made = make_dependencies(self.stores, StageSettings())
-        yield SimpleNamespace(store=self.stores.state, dependencies=made), self
+        yield SimpleNamespace(store=self.stores.state, dependencies=made), SimpleNamespace(log=NothingLeft())
 
     async def unfinished(self) -> list[Erasure]:
         return []
-
-    async def handled(self, _key: str, _limit_s: float) -> None:
-        """Nothing is left to be handled."""
-
-    async def read(self, _key: str) -> tuple[list[Any], int]:
-        return [], HANDLED
 
 
 @pytest.fixture
