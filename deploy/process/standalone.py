@@ -8,11 +8,9 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import monotonic
-from typing import Final
 
 from eunoe.deploy.clients.connect import environment, on_stack
 from eunoe.deploy.clients.data_keys import open_data_keys
@@ -32,6 +30,7 @@ from eunoe.deploy.local.ports import HOST, free_port
 from eunoe.deploy.local.servers import check_port
 from eunoe.deploy.local.stack import LEDGER, LocalStack, Ports
 from eunoe.deploy.observability.index_watch import report_lost_index
+from eunoe.deploy.process.draining import drained, settle
 from eunoe.deploy.process.erasing import EraserOnDemand
 from eunoe.deploy.process.forked import ForkServer
 from eunoe.deploy.process.supervisor import GatewayProcess, WorkerProcess
@@ -40,24 +39,18 @@ from eunoe.deploy.settings import Settings, reveal
 from eunoe.deploy.settings.sections import KEYS_FILE
 from eunoe.schemas.decisions import Ledger
 from eunoe.schemas.erasure import ErasedPart
-from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.errors import Refused
 from eunoe.schemas.keys import KeyStore
 from eunoe.streams.admin import create_topics
 from eunoe.streams.cancelling import cancelled
-from eunoe.streams.lag import Ends, ends_now, lag
 from eunoe.streams.reader import topic_size
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.derive.erased import start_of
 from eunoe.workers.derive.pipeline import TABLES
-from eunoe.workers.registry import STAGES, Stages
 from eunoe.workers.stores.generations import GenerationState, Listed, RedisGenerations, listed
 from eunoe.workers.stores.redis_transplants import RedisTransplants
 
 log = logging.getLogger(__name__)
-
-DRAIN_POLL_S = 0.2
-LOG_S: Final = 8.0
-"""Seconds that intake may take at the stop to handle what the log holds; the rest waits for the next start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +141,7 @@ async def open_standalone(
             await gateway.stop()  # nothing comes in while the stages are drained
         await _ended(erasing)
         if workers and writer is not None:
-            await _settle(system, writer, options, report)
+            await settle(settings, stack, workers, writer, report, options.drain_s)
 
 
 async def _create_topics(settings: Settings) -> None:
@@ -282,60 +275,3 @@ async def _end_log(stack: LocalStack, writer: JournalWriter) -> None:
         await writer.finish()
     finally:
         aiokafka.setLevel(level)
-
-
-async def _settle(
-    system: Standalone, writer: JournalWriter, options: StandaloneOptions, report: ReportProgress
-) -> None:
-    """Drain all stages and mark the directory clean; where that fails, the next start rebuilds memory.
-
-    Clients of other processes may go on producing, so that the log has no end. So intake stops first; what it did not
-    take is in the journal, and taken at the next start.
-    """
-    restarts = [worker.restarts for worker in system.workers]
-    settings, of_log = system.settings, {name: spec for name, spec in STAGES.items() if spec.reads_log}
-    try:
-        until = await ends_now(settings.kafka_settings, settings.names, _inputs(of_log))
-        with suppress(Unavailable):  # what was asked before the stop is answered, unless there is too much
-            await drained(settings, min(LOG_S, options.drain_s), _no_report, of_log, until)
-        resting = await asyncio.gather(*(worker.rest() for worker in system.workers))
-        behind = {name: spec for name, spec in STAGES.items() if name not in of_log}
-        await drained(settings, options.drain_s, report, behind if all(resting) else STAGES)
-        await asyncio.gather(*(worker.stop() for worker in system.workers))
-        await writer.drain()
-        if restarts != [worker.restarts for worker in system.workers]:
-            raise Unavailable("a worker ended meanwhile, and began to read the log again")
-    except Unavailable as fault:
-        log.warning("not a clean stop, memory will be rebuilt at the next start: %s", fault)
-        return
-    system.stack.mark_drained()
-
-
-def _no_report(_phase: str, _done: int, _total: int) -> None:
-    pass
-
-
-def _inputs(stages: Stages) -> set[str]:
-    return {topic for spec in stages.values() for topic in spec.inputs}
-
-
-async def drained(
-    settings: Settings,
-    limit_s: float,
-    report: ReportProgress,
-    stages: Stages = STAGES,
-    until: Ends | None = None,
-) -> None:
-    """Wait until no stage has records left, up to the present ends or ``until``.
-
-    Raises `Unavailable` after ``limit_s`` seconds.
-    """
-    inputs = {name: spec.inputs for name, spec in stages.items()}
-    total, end = 0, monotonic() + limit_s
-    while left := sum((await lag(settings.kafka_settings, settings.names, inputs, until)).values()):
-        total = max(total, left)
-        report("stages", total - left, total)
-        if monotonic() >= end:
-            raise Unavailable(f"the stages had {left} events left after {limit_s:.0f} s")
-        await asyncio.sleep(DRAIN_POLL_S)
-    report("stages", total, total)

@@ -8,7 +8,7 @@ import pytest
 from eunoe.deploy.clients.shared import open_redis, open_store, store_keys
 from eunoe.deploy.generations.cold import cold_status
 from eunoe.deploy.inspect.view import view_conversation
-from eunoe.deploy.process.standalone import drained
+from eunoe.deploy.process.draining import drained
 from eunoe.deploy.settings.sections import ColdSettings
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.registry import MEMORY_STAGES, STAGES

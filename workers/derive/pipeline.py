@@ -99,8 +99,7 @@ class Deriver:
 
         ``epoch`` is that of the log that they were read from; ``done`` is called after each record. What is ``erased``
         of the conversation counts as never said. All count as replayed: no ask is answered. Raises `Unavailable` when
-        a model's endpoint stays away,
-        `eunoe.streams.memory_log.Deadlock` when a stage waits forever.
+        a model's endpoint stays away, `eunoe.streams.memory_log.Deadlock` when a stage waits forever.
         """
         derivation = Derivation(self, key, epoch, erased)
         await derivation.go_on(records, done)
@@ -136,7 +135,7 @@ class Derivation:
     async def go_on(self, records: Iterable[Record], done: Callable[[], None] = lambda: None, behind: int = 0) -> None:
         """Run more records, in log order. ``behind`` is the position of the last one before them, 0 at first.
 
-        What is erased must not stand between those of two calls. Raises as `Deriver.derive` does.
+        No erased record may stand between the records of two calls. Raises as `Deriver.derive` does.
         """
         pipeline = self._pipeline
         if not behind and (start := start_of(self._erased)) is not None:
