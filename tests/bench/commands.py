@@ -293,11 +293,12 @@ def _finish(
 
 
 def _print_figures(name: str, figures: Mapping[str, Any]) -> None:
-    flat = Table("figure", "value", title=name)
-    for key, value in figures.items():
-        if not isinstance(value, Mapping | list):
+    single = {key: value for key, value in figures.items() if not isinstance(value, Mapping | list)}
+    if single:
+        flat = Table("figure", "value", title=name)
+        for key, value in single.items():
             flat.add_row(key, str(value))
-    console.print(flat)
+        console.print(flat)
     for key, value in figures.items():
         if isinstance(value, Mapping | list) and value:
             console.print(_inner_table(key, value))

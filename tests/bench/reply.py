@@ -57,7 +57,8 @@ async def bench_reply(
     is incomplete.
     """
     whole: dict[str, Any] = {}
-    parts: dict[str, Any] = {}
+    by_hop: dict[str, Any] = {}
+    by_source: dict[str, Any] = {}
     load = LoadPlan(1, 0, SESSION_TURNS, plan.seed, name="asked")
     others = LoadPlan(plan.beside, 1, 10, plan.seed, name="beside")
     async with open_rig(RigPlan(delay_s=None, variables=plan.variables), settings) as rig:
@@ -70,9 +71,10 @@ async def bench_reply(
             name = str(await _memories(rig, load))
             hops = await _ask(rig, load, plan.asks, _named(report, f"asks at {name}"))
             whole[name] = hops.pop(HOPS[-1])
-            parts[name] = {**_medians(hops), **await _sources(rig, load, plan.asks)}
+            by_hop[name] = {hop: times["p50"] for hop, times in hops.items()}
+            by_source[name] = await _sources(rig, load, plan.asks)
         await check_run(rig, replace(load, sessions=held))
-    return {"whole_ms": whole, "parts_ms_p50": parts}
+    return {"whole_ms": whole, "hops_ms_p50": by_hop, "sources_ms_p50": by_source}
 
 
 def _named(report: ReportProgress, name: str) -> ReportProgress:
@@ -126,7 +128,7 @@ async def _sources(rig: Rig, load: LoadPlan, asks: int) -> dict[str, float]:
                 started = time.perf_counter()
                 await source.recall(Query(load.keys[0], text, stats.speakers, budget))
                 times.append((time.perf_counter() - started) * 1000)
-            found[f"source {strategy.value}"] = round(cut(times, 50), 1)
+            found[strategy.value] = round(cut(times, 50), 1)
         return found
 
 
@@ -144,10 +146,6 @@ async def _dependencies(rig: Rig, closing: AsyncExitStack) -> Dependencies:
 
 def _percentiles(values: Sequence[float]) -> dict[str, float]:
     return {f"p{percent}": round(cut(list(values), percent), 1) for percent in (50, 95, 99)}
-
-
-def _medians(hops: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    return {f"hop {name}": times["p50"] for name, times in hops.items()}
 
 
 def reply_plot(figures: Mapping[str, Any]) -> Plot:

@@ -84,7 +84,8 @@ def as_markdown(document: Figures, picture: str | None) -> str:
 def tables(figures: Figures) -> list[str]:
     """Single figures as one table, each table of figures as a table of its own."""
     flat = {name: value for name, value in figures.items() if not isinstance(value, Mapping | list)}
-    lines = ["| figure | value |", "|---|---|", *(f"| {name} | {value} |" for name, value in flat.items()), ""]
+    rows = [f"| {name} | {value} |" for name, value in flat.items()]
+    lines = ["| figure | value |", "|---|---|", *rows, ""] if rows else []
     for name, value in figures.items():
         if isinstance(value, Mapping | list) and value:
             lines += [f"## {name}", "", *_table(value), ""]

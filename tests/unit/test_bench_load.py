@@ -37,7 +37,9 @@ def test_a_report_says_where_and_how_it_was_measured(tmp_path):
 def test_a_table_of_single_values_has_two_columns():
     where = dict.fromkeys(("at", "commit", "python", "system", "cores", "processor", "memory_gb", "load_1min"), "x")
     document = {"benchmark": "b", "surroundings": where, "settings": {}, "figures": {"redis": {"hget": 2}}}
-    assert "| hget | 2 |" in as_markdown(document, None)
+    text = as_markdown(document, None)
+    assert "| hget | 2 |" in text
+    assert "| figure | value |" not in text, "no single figure, no table of them"
 
 
 def test_a_percentile_lies_between_the_values():
