@@ -6,7 +6,8 @@ refuses them for good (`eunoe.schemas.ports.VectorIndex.fence_off`).
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from eunoe.schemas.decisions import Collection, Ledger
@@ -18,6 +19,8 @@ from eunoe.workers.registry import MEMORY_STAGES, STAGES
 Ids = Mapping[Collection, set[str]]
 """Ids of points by collection."""
 
+POINTS_AT_ONCE: Final = 2_048
+"""Points of one write."""
 _STAGE_OF: Final = {indexed.collection: name for name in MEMORY_STAGES for indexed in STAGES[name].tables.indexed}
 
 
@@ -48,14 +51,25 @@ async def write_index(index: VectorIndex, derived: Derived, ledgers: Mapping[str
     removed = 0
     for collection, stage in _STAGE_OF.items():
         there = await index.seqs(collection, derived.key)
-        points = list(derived.points[collection])
-        ledger = ledgers[stage]
-        await index.upsert(points, ledger.lates, mark=late is not None, over=there)
-        known = {point.id for point in points}
+        points, ledger = derived.points[collection], ledgers[stage]
+        known = {point.id: point.seq for point in points}
+        for places in _parts(list(known.values())):
+            await index.upsert([points[place] for place in places], ledger.lates, mark=late is not None, over=there)
         stale = {id_ for id_, seq in there.items() if id_ not in known and seq <= ledger.applied}
         if late is None:
             await index.remove(collection, derived.key, sorted(stale))
         else:
-            await index.fence_off(collection, sorted((stale | late.get(collection, set())) - known), ledger.lates)
+            refused = (stale | late.get(collection, set())) - known.keys()
+            await index.fence_off(collection, sorted(refused), ledger.lates)
         removed += len(stale)
     return removed
+
+
+def _parts(seqs: Sequence[int]) -> Iterator[list[int]]:
+    """The places of points in parts: all points of a long conversation at once would take more than the rest of it.
+
+    Those of one session stand together, since the index takes them in one request.
+    """
+    order = iter(sorted(range(len(seqs)), key=seqs.__getitem__))
+    while part := list(islice(order, POINTS_AT_ONCE)):
+        yield part

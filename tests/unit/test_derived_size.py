@@ -17,15 +17,15 @@ from eunoe.workers.models.embedding import WordLlamaEmbedder
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
-from eunoe.workers.stores import spilling
+from eunoe.workers.stores import spilling, spilling_index
 from tests.bench.load import LoadPlan, session_events
 from tests.support.in_memory import Stores, make_dependencies
 
 FIRST, SESSIONS = 20, 50
 HELD_BYTES = 200_000
-A_SESSION = 30_000
-"""Bytes held of a session of ten lines: its points in the index, half of them vectors, and its packed records. It was
-about 80,000 with documents and records as they are."""
+A_SESSION = 14_000
+"""Bytes held of a session of ten lines: ids and vectors of its memories in the index, ids of its other points, and its
+packed records. It was about 25,000 with all points in memory, and 80,000 with documents and records as they are."""
 _SHARED = (type, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 
 
@@ -66,6 +66,7 @@ async def derive(embedder: WordLlamaEmbedder, sessions: int) -> Derived:
 
 async def test_a_session_more_takes_little_memory(monkeypatch: pytest.MonkeyPatch, embedder: WordLlamaEmbedder):
     monkeypatch.setattr(spilling, "HELD_BYTES", HELD_BYTES)
+    monkeypatch.setattr(spilling_index, "HELD_BYTES", HELD_BYTES)
     shorter, longer = await derive(embedder, FIRST), await derive(embedder, SESSIONS)
     assert (shorter.sessions, longer.sessions) == (FIRST, SESSIONS)
     grown = (held(longer) - held(shorter)) / (SESSIONS - FIRST)
@@ -77,6 +78,7 @@ async def test_documents_that_were_spilled_are_those_that_stay_in_memory(
 ):
     plain = await derive(embedder, FIRST)
     monkeypatch.setattr(spilling, "HELD_BYTES", HELD_BYTES)
+    monkeypatch.setattr(spilling_index, "HELD_BYTES", HELD_BYTES)
     spilled = await derive(embedder, FIRST)
     assert plain.standing == spilled.standing
     assert [(one.topic, one.value) for one in plain.records] == [(one.topic, one.value) for one in spilled.records]

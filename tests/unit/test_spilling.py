@@ -13,7 +13,8 @@ from eunoe.schemas.decisions import Clear, Commit, Drop, Ledger, Put, Scope, Wri
 from eunoe.schemas.errors import Unavailable
 from eunoe.workers.derive.pipeline import TABLES
 from eunoe.workers.stores.memory import MemoryStore
-from eunoe.workers.stores.spilling import SpillingStore, _File
+from eunoe.workers.stores.spill_tables import SpillFile
+from eunoe.workers.stores.spilling import SpillingStore
 
 KEY = "default/c"
 SCOPE = Scope("update", KEY)
@@ -120,6 +121,6 @@ async def test_a_store_and_its_file_go_without_the_garbage_collector() -> None:
 
 
 def test_documents_of_two_tables_or_ids_are_not_mixed() -> None:
-    file = _File()
+    file = SpillFile()
     file.write(0, {"a": "1"})
     assert (file.read(0, "a"), file.read(1, "a"), file.read(0, "b")) == ("1", None, None)

@@ -30,6 +30,7 @@ from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stage import Dependencies
 from eunoe.workers.stores.spilling import SpillingStore
+from eunoe.workers.stores.spilling_index import SpillingIndex
 
 TABLES: Mapping[str, Sequence[str]] = {name: STAGES[name].tables.all for name in MEMORY_STAGES}
 """Stage → its tables; intake, whose ledger holds the progress of a conversation, comes first."""
@@ -118,6 +119,7 @@ class Deriver:
             outcomes=self.outcomes,
             log=MemoryLog(partitions=1),
             store=SpillingStore(),
+            index=SpillingIndex(),
             place=LogPlace(LAST_EPOCH, partitions=1, is_first=False),
             sleep=asyncio.sleep,
             in_batches=True,

@@ -1,5 +1,6 @@
 """In-memory vector index: exact, with the rules of the server."""
 
+from abc import ABC, abstractmethod
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,8 +25,8 @@ class MemoryIndex:
 
     def __init__(self) -> None:
         self._made_by: tuple[str, int] | None = None
-        self._points: defaultdict[Collection, dict[str, _Kept]] = defaultdict(dict)
-        self._groups: defaultdict[tuple[Collection, str], _Group] = defaultdict(_Group)
+        self._points: defaultdict[Collection, dict[str, Kept]] = defaultdict(dict)
+        self._groups: defaultdict[tuple[Collection, str], Group] = defaultdict(Group)
         """Collection and conversation → its points."""
         self._fences: dict[tuple[Collection, str], int] = {}
 
@@ -92,7 +93,7 @@ class MemoryIndex:
     def view(self, collection: Collection, key: str) -> Sequence[Point]:
         """Every point of a conversation, by id, each made when somebody asks for it."""
         group = self._groups.get((collection, key))
-        return () if group is None else _PointsView(collection, group, group.by_id())
+        return () if group is None else _PointsView(group, group.by_id())
 
     def all_points(self) -> list[Point]:
         """Every point of all conversations, by collection, key and id."""
@@ -110,71 +111,100 @@ class MemoryIndex:
 
     def _put(self, point: Point) -> None:
         self._drop(point.collection, point.id)
-        kept = self._points[point.collection][point.id] = _Kept(point)
+        kept = self._points[point.collection][point.id] = self._keep(point)
         self._groups[point.collection, point.key].add(kept, point.dense)
+
+    def _keep(self, point: Point) -> "Kept":
+        """What is held of a point beside its vector."""
+        return _Whole(point)
 
     def _drop(self, collection: Collection, id_: str) -> None:
         if (there := self._points[collection].pop(id_, None)) is not None:
             self._groups[collection, there.key].drop(there)
 
 
-class _Kept:
-    """A point without its vector, in a third of the memory: a rebuild keeps those of a whole conversation."""
+class Kept(ABC):
+    """A point beside its vector."""
 
-    __slots__ = ("born", "digest", "id", "indices", "key", "place", "seq", "text", "values")
+    __slots__ = ("born", "id", "key", "place", "seq")
 
     def __init__(self, point: Point) -> None:
         self.id, self.key, self.born, self.seq = point.id, point.key, point.born, point.seq
-        self.text, self.digest = point.text, point.digest
-        self.indices, self.values = array("I", point.sparse.indices), array("d", point.sparse.values)
         self.place = -1
         """Its row in the vectors of its group."""
 
     @property
+    @abstractmethod
     def text_digest(self) -> str:
         """The digest of its text."""
+
+    @property
+    @abstractmethod
+    def weights(self) -> tuple[Sequence[int], Sequence[float]]:
+        """The hashes of its terms, and the weight of each."""
+
+    @abstractmethod
+    def point(self, vectors: "Group") -> Point:
+        """The point; ``vectors`` has its vector."""
+
+
+class _Whole(Kept):
+    """A point held in a third of its memory: a rebuild keeps those of a whole conversation."""
+
+    __slots__ = ("collection", "digest", "indices", "text", "values")
+
+    def __init__(self, point: Point) -> None:
+        super().__init__(point)
+        self.collection, self.text, self.digest = point.collection, point.text, point.digest
+        self.indices, self.values = array("I", point.sparse.indices), array("d", point.sparse.values)
+
+    @property
+    def text_digest(self) -> str:
         return digest_of_text(self.text) if self.digest is None else self.digest
 
-    def point(self, collection: Collection, vector: NDArray[np.float32]) -> Point:
-        """The point."""
+    @property
+    def weights(self) -> tuple[Sequence[int], Sequence[float]]:
+        return self.indices, self.values
+
+    def point(self, vectors: "Group") -> Point:
         return Point(
-            collection=collection,
+            collection=self.collection,
             id=self.id,
             key=self.key,
             born=self.born,
             seq=self.seq,
             text=self.text,
-            dense=vector.astype("<f4").tobytes(),
+            dense=vectors.vector(self).astype("<f4").tobytes(),
             sparse=SparseVector(indices=tuple(self.indices), values=tuple(self.values)),
             digest=self.digest,
         )
 
 
-class _Group:
+class Group:
     """The points of a conversation in one collection, with their vectors as the rows of one array."""
 
     def __init__(self) -> None:
-        self._kept: list[_Kept] = []
+        self._kept: list[Kept] = []
         self._rows: NDArray[np.float32] = np.empty((0, 0), np.float32)
         self._born: NDArray[np.int64] = np.empty(0, np.int64)
 
-    def add(self, one: _Kept, dense: bytes) -> None:
+    def add(self, one: Kept, dense: bytes) -> None:
         """Add a point that is not there, with its vector."""
         self._kept.append(one)
         self._make_room(len(dense) // 4)
         self._set(len(self._kept) - 1, one, np.frombuffer(dense, "<f4"))
 
-    def drop(self, one: _Kept) -> None:
+    def drop(self, one: Kept) -> None:
         """Remove a point; the last one takes its place."""
         last = self._kept.pop()
         if last is not one:
             self._set(one.place, last, self._rows[last.place])
 
-    def by_id(self) -> list[_Kept]:
+    def by_id(self) -> list[Kept]:
         """The points, by id."""
         return sorted(self._kept, key=attrgetter("id"))
 
-    def vector(self, one: _Kept) -> NDArray[np.float32]:
+    def vector(self, one: Kept) -> NDArray[np.float32]:
         """The vector of a point, of shape (dimensions,)."""
         found: NDArray[np.float32] = self._rows[one.place]
         return found
@@ -210,7 +240,7 @@ class _Group:
         scores = self._rows[places].astype(np.float64) @ query.astype(np.float64)
         return [(self._kept[at].id, score) for at, score in zip(places.tolist(), scores.tolist(), strict=True)]
 
-    def _set(self, place: int, one: _Kept, vector: NDArray[np.float32]) -> None:
+    def _set(self, place: int, one: Kept, vector: NDArray[np.float32]) -> None:
         one.place = place
         self._kept[place] = one
         self._rows[place] = vector
@@ -228,8 +258,7 @@ class _Group:
 class _PointsView(Sequence[Point]):
     """Points that are made when somebody asks for them: as `Point` each takes twice the memory."""
 
-    def __init__(self, collection: Collection, group: _Group, kept: Sequence[_Kept]) -> None:
-        self._collection = collection
+    def __init__(self, group: Group, kept: Sequence[Kept]) -> None:
         self._group = group
         self._kept = kept
 
@@ -246,9 +275,8 @@ class _PointsView(Sequence[Point]):
     def __getitem__(self, place: int | slice) -> Point | Sequence[Point]:
         """The point at a place, or those of a slice; raises ``IndexError``."""
         if isinstance(place, slice):
-            return _PointsView(self._collection, self._group, self._kept[place])
-        one = self._kept[place]
-        return one.point(self._collection, self._group.vector(one))
+            return _PointsView(self._group, self._kept[place])
+        return self._kept[place].point(self._group)
 
 
 def _best(places: NDArray[np.int64], scores: NDArray[np.float32], limit: int) -> NDArray[np.int64]:
@@ -259,14 +287,14 @@ def _best(places: NDArray[np.int64], scores: NDArray[np.float32], limit: int) ->
     return best
 
 
-def _sparse_scores(points: Iterable[_Kept], query: Mapping[int, float]) -> list[tuple[str, float]]:
+def _sparse_scores(points: Iterable[Kept], query: Mapping[int, float]) -> list[tuple[str, float]]:
     """The scores of the points that share a term with the query, as in Qdrant."""
     found = []
     for point in points:
-        if query.keys().isdisjoint(point.indices):
+        indices, values = point.weights
+        if query.keys().isdisjoint(indices):
             continue
-        weights = zip(point.indices, point.values, strict=True)
-        products = [query[index] * value for index, value in weights if index in query]
+        products = [query[index] * value for index, value in zip(indices, values, strict=True) if index in query]
         if products:
             found.append((point.id, float(sum(products))))
     return found
