@@ -34,6 +34,7 @@ from eunoe.deploy.inspect.view import (
     ConversationView,
     GraphView,
     MemoriesView,
+    is_known,
     view_conversation,
     view_graph,
     view_history,
@@ -49,7 +50,7 @@ from eunoe.schemas.ports import StateStore
 from eunoe.schemas.profile import PROFILE_TOKENS
 from eunoe.workers.tree.nodes import TreeNode
 from eunoe.workers.tree.outline import outline
-from eunoe.workers.update.reads import HistoryEntry, updated_session
+from eunoe.workers.update.reads import HistoryEntry
 
 V = TypeVar("V")
 _DRAWN = ("--timelines", "--tree")
@@ -186,11 +187,13 @@ def parse_time(text: str) -> datetime:
 
 async def _known(store: StateStore, key: str, read: Callable[[StateStore], Awaitable[V]]) -> V | None:
     """A reading of a conversation; `None` where nothing is known of it."""
-    return await read(store) if await updated_session(store, key) else None
+    return await read(store) if await is_known(store, key) else None
 
 
 def _show_known(view: MemoriesView, title: str, time: datetime | None, as_json: bool) -> None:
-    if time is not None and time < view.known_since:
+    if view.known_since is None:
+        note("none of its sessions has brought a memory yet")
+    elif time is not None and time < view.known_since:
         since = write_time(view.known_since)
         note(f"nothing was known at {write_time(time)}: the first session ended at {since} (log time)")
     _show_memories(title, view.memories, as_json)
@@ -238,6 +241,8 @@ def _show_tree(nodes: dict[str, TreeNode], as_json: bool) -> None:
     if as_json:
         print_json({id_: node.model_dump(mode="json") for id_, node in nodes.items()})
         return
+    if not nodes:
+        note("the tree grows with the first memory: none of its sessions has brought one yet")
     for line in outline(nodes):
         console.print(line, markup=False, highlight=False)
 

@@ -43,9 +43,19 @@ async def remembered_session(store: StateStore, key: str) -> int:
     return min(ledger.applied for ledger in ledgers)
 
 
+async def is_known(store: StateStore, key: str) -> bool:
+    """Whether anything was said in a conversation, also where none of it is memory yet."""
+    return await _head(store, key) is not None
+
+
+async def _head(store: StateStore, key: str) -> str | None:
+    (head,) = await store.fetch("intake", key, HEAD, [HEAD])
+    return head
+
+
 async def view_conversation(store: StateStore, key: str) -> ConversationView | None:
     """The view of a conversation; `None` where it is unknown."""
-    (head,) = await store.fetch("intake", key, HEAD, [HEAD])
+    head = await _head(store, key)
     if head is None:
         return None
     rows = await store.scan("compress", key, SEGMENTS)
@@ -68,14 +78,17 @@ class GraphView:
 
 
 async def view_graph(store: StateStore, key: str) -> GraphView | None:
-    """The memory graph of a conversation; `None` where it has no memories."""
+    """The memory graph of a conversation, empty before its first memory; `None` where it is unknown."""
     memories = await all_memories(store, key)
-    return GraphView(tuple(memories), tuple(await all_edges(store, key))) if memories else None
+    if memories:
+        return GraphView(tuple(memories), tuple(await all_edges(store, key)))
+    return GraphView((), ()) if await is_known(store, key) else None
 
 
 async def view_tree(store: StateStore, key: str) -> dict[str, TreeNode] | None:
-    """The tree of a conversation, id → node; `None` where there is none."""
-    return await read_tree(store, key) or None
+    """The tree of a conversation, id → node, empty before its first memory; `None` where it is unknown."""
+    nodes = await read_tree(store, key)
+    return nodes if nodes or await is_known(store, key) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +96,18 @@ class MemoriesView:
     """Memories of a conversation, oldest first."""
 
     memories: tuple[Memory, ...]
-    known_since: datetime
-    """Log time at which the first session became known."""
+    known_since: datetime | None
+    """Log time at which the first session became known; `None` before that."""
 
 
 async def view_memories(store: StateStore, key: str, time: datetime | None, *, all_: bool) -> MemoriesView | None:
-    """The current memories, or ``all_`` of them, as known at a log time or now; `None` where there are none."""
+    """The current memories, or ``all_`` of them, as known at a log time or now.
+
+    None are there before the first session is remembered; the view is `None` where the conversation is unknown.
+    """
     steps = await all_steps(store, key)
     if not steps:
-        return None
+        return MemoriesView((), None) if await is_known(store, key) else None
     known = await (all_memories(store, key) if time is None else memories_at(store, key, time))
     shown = (memory for memory in known if all_ or memory.status is MemoryStatus.CURRENT)
     return MemoriesView(tuple(shown), steps[0].known_from)
@@ -103,7 +119,7 @@ async def view_history(store: StateStore, key: str, begins: str) -> list[History
     Raises `Refused` where no id or several ids start so.
     """
     known = await all_memories(store, key)
-    if not known:
+    if not known and not await is_known(store, key):
         return None
     found = [memory for memory in known if memory.memory_id.startswith(begins)]
     if len(found) == 1:

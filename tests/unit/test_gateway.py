@@ -458,6 +458,20 @@ async def test_timelines_tree_and_state(gateway):
     assert state["index_findings"] == []
 
 
+async def test_a_fresh_conversation_is_read_as_empty(gateway):
+    async with gateway.client() as client:
+        await told(client, events=SESSION[:1])
+        root = await client.get(f"{C}/tree")
+        statuses = [(await client.get(f"{C}/{rest}")).status_code for rest in ("memories", "timelines", "sessions")]
+        node = await client.get(f"{C}/tree", params={"node": "n"})
+        unknown = await client.get("/v1/conversations/nobody/tree")
+    assert (root.status_code, root.json()["node"]["node_id"], root.json()["children"]) == (200, "root", [])
+    assert statuses == [200, 200, 200]
+    assert node.status_code == 404
+    assert unknown.status_code == 404
+    assert "no such conversation" in unknown.json()["detail"]
+
+
 async def test_dead_letters_are_shown_to_their_tenant(gateway):
     too_long = {"type": "session_ended", "session_id": "never opened"}
     async with gateway.client() as client, gateway.client("other") as other, gateway.client("*") as operator:

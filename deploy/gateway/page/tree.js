@@ -17,11 +17,9 @@ export function Tree({ id, params, status, version }) {
     for (const node of [ROOT, ...open]) load(node);
   }, [params.open, version]);
   const rows = useMemo(() => flat(children, open), [children, open]);
-  if (error && !rows.length) {
-    const none = error.status === 404 && !status.applied.tree;
-    return none ? html`<${Empty} title="No tree yet">It grows when the first session is remembered.<//>` : html`<${Fault} error=${error} retry=${() => load(ROOT)} />`;
-  }
+  if (error && !rows.length) return html`<${Fault} error=${error} retry=${() => load(ROOT)} />`;
   if (!children.has(ROOT)) return html`<${Loading} what="the tree" />`;
+  if (!rows.length && !status.applied.tree) return html`<${Empty} title="No tree yet">It grows when the first session is remembered.<//>`;
   if (!rows.length) return html`<${Empty} title="The tree is empty">It grows when a session brings memories.<//>`;
   const toggle = (row, wanted) => {
     const next = new Set(open);

@@ -43,6 +43,7 @@ from eunoe.workers.link.reads import Component, read_components, read_edges, rea
 from eunoe.workers.stores.redis import RedisStore
 from eunoe.workers.text.invisible import without_invisible
 from eunoe.workers.tree.loading import TreeReader
+from eunoe.workers.tree.nodes import ROOT, TreeNode
 from eunoe.workers.update.person import read_profile
 from eunoe.workers.update.reads import read_memories
 
@@ -148,13 +149,16 @@ async def _around(call: Call, live: LiveState) -> tuple[str, ...]:
 
 
 async def show_tree(call: Call) -> Response:
-    """A node of the tree with its children; without a node, the root."""
+    """A node of the tree with its children; without a node, the root, which has none before the first memory."""
     query = call.query(TreeQuery)
     live = await call.live()
     reader = TreeReader(live.store, call.key)
     node = (await reader.nodes([query.node])).get(query.node)
     if node is None:
-        raise not_found("tree" if query.node == "root" else "node")
+        if query.node != ROOT:
+            raise not_found("node")
+        await known_conversation(call, live)
+        node = TreeNode(node_id=ROOT)  # no session brought a memory yet
     children = await reader.nodes(list(node.children))
     return answer(TreeView(node=node, children=tuple(children[id_] for id_ in node.children if id_ in children)))
 
