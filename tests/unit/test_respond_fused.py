@@ -28,12 +28,13 @@ from eunoe.workers.respond.feature_cache import FeatureCache
 from eunoe.workers.respond.fused.scoring import QuestionFeatures, ScoringInput, score_passages
 from eunoe.workers.respond.fused.source import FusedSource
 from eunoe.workers.respond.fused.weights import FeatureWeights
-from eunoe.workers.respond.hints import MAX_TIMES, TimeHint, read_question, read_times, time_fit
+from eunoe.workers.respond.hints import read_question
 from eunoe.workers.respond.memories import CurrentSource, InsightSource, MemorySearch
 from eunoe.workers.respond.parse_cache import COPIES, ParseCache
 from eunoe.workers.respond.passages import WINDOW, add_neighbours, positions
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.respond.sources import HybridSearch, Query, RecallSource
+from eunoe.workers.respond.times import MAX_TIMES, TimeHint, read_times, time_fit
 from eunoe.workers.stores.memory import MemoryStore
 from eunoe.workers.stores.memory_index import MemoryIndex
 from eunoe.workers.text.terms import terms

@@ -1,6 +1,7 @@
 """Reads of segments, for other stages too."""
 
 from collections.abc import Callable, Sequence
+from datetime import date
 from typing import Final
 
 import orjson
@@ -22,12 +23,14 @@ __all__ = [
     "read_line_features",
     "read_segment_texts",
     "read_segments",
+    "read_session_days",
     "read_session_segments",
     "read_stats",
     "segment_id",
 ]
 
 
+_DATE_CHARS: Final = len("2026-01-02")
 SEGMENT_PAGE: Final = 32
 """Segments read at once where their number is not known."""
 
@@ -67,6 +70,13 @@ async def read_segment_texts(store: StateStore, key: str, ids: Sequence[str]) ->
 async def read_session_segments(store: StateStore, key: str, session: int) -> list[Segment]:
     """The stored segments of a session, in order; empty where it has none."""
     return [Segment.from_json(text) for text in await _session_texts(store, key, session)]
+
+
+async def read_session_days(store: StateStore, key: str, sessions: Sequence[int]) -> dict[int, date]:
+    """Session → the day of its first line by its speaker's clock, in order; sessions without segments are left out."""
+    texts = await read_segment_texts(store, key, [segment_id(key, session, 0) for session in sessions])
+    found = map(orjson.loads, texts)
+    return {one["session"]: date.fromisoformat(one["lines"][0]["at"][:_DATE_CHARS]) for one in found if one["lines"]}
 
 
 async def read_last_line(store: StateStore, key: str, session: int) -> Line | None:

@@ -6,37 +6,9 @@ from dataclasses import dataclass
 from datetime import date
 
 from eunoe.workers.respond.breadth import Breadth, read_breadth
+from eunoe.workers.respond.times import MAX_TIMES, TimeHint, days_of_saying, read_days, read_times
+from eunoe.workers.text.periods import Period
 from eunoe.workers.text.terms import terms
-
-MONTHS = (
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-)
-_SHORT = {name[:3]: number for number, name in enumerate(MONTHS, 1)} | {"sept": 9}
-_MONTH = {name: number for number, name in enumerate(MONTHS, 1)} | _SHORT
-
-_NAMED_MONTH = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|"
-    r"sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
-)
-_DAY = r"(?P<{0}>[0-3]?\d)(?:st|nd|rd|th)?"
-_DATE = re.compile(
-    rf"\b(?:{_DAY.format('before')}\s+(?:of\s+)?)?(?P<month>{_NAMED_MONTH})\b\.?"
-    rf"(?:\s+{_DAY.format('after')}\b(?!\d))?(?:,?\s+(?P<year>(?:19|20)\d\d)\b)?",
-    re.IGNORECASE,
-)
-_ISO = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>[01]\d)(?:-(?P<day>[0-3]\d))?\b")
-_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 _WHEN = re.compile(
     r"\b(?:when|what (?:date|day|time|month|year)|how long|since|until|wann|seit|bis wann|cuándo)\b"
@@ -73,21 +45,10 @@ _REPLIES = re.compile(
     r"|words)|empfohlen|vorgeschlagen)\b|你说|你建议|你推荐|추천",
     re.IGNORECASE,
 )
-MAX_TIMES = 100
-"""Times of one question that count, the first ones: each is compared with the day of every utterance."""
 _FIRST_PERSON = re.compile(
     r"\b(?:i|my|me|mine|myself|ich|mir|mich|mein(?:e[mnrs]?)?|yo)\b|내가|나는|나의|제가|저는|我|私|僕", re.IGNORECASE
 )
 _WORD = re.compile(r"[^\W_]+")
-
-
-@dataclass(frozen=True, slots=True)
-class TimeHint:
-    """A time named in a question; `None` for parts it leaves open."""
-
-    year: int | None
-    month: int | None = None
-    day: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +76,24 @@ class QuestionHints:
     """Whether it asks for one thing, for all events of a kind, or for a summary."""
     holds: bool = False
     """Whether it asks in the present tense, and so for what holds."""
+    days: tuple[Period, ...] = ()
+    """The days and periods that it names, by words such as "yesterday" too; none where its own day is unknown."""
+    said: tuple[Period, ...] = ()
+    """Those of them on which the answer may have been said."""
 
 
-def read_question(text: str, speakers: Sequence[str], asker: str = "") -> QuestionHints:
-    """Read the hints of a question; one in the first person is about ``asker``."""
+def read_question(text: str, speakers: Sequence[str], asker: str = "", asked: date | None = None) -> QuestionHints:
+    """Read the hints of a question; one in the first person is about ``asker``.
+
+    ``asked`` is its day by the asker's clock, against which "yesterday" is resolved.
+    """
     words = {word.casefold() for word in _WORD.findall(text)}
     named = {name for name in speakers if any(part.casefold() in words for part in _WORD.findall(name))}
     is_own = _FIRST_PERSON.search(text) is not None
     about = named | ({asker} if asker in speakers and is_own else set())
     past, when = _PAST.search(text) is not None, _WHEN.search(text) is not None
+    was = past or _asks_of_past(text)
+    days = () if asked is None else read_days(text, asked, past=was)
     return QuestionHints(
         speakers=frozenset(about),
         times=tuple(read_times(text)[:MAX_TIMES]),
@@ -137,7 +107,15 @@ def read_question(text: str, speakers: Sequence[str], asker: str = "") -> Questi
         is_own=is_own,
         breadth=read_breadth(text),
         holds=not past and not when and _in_present(text),
+        days=days,
+        said=() if asked is None else days_of_saying(days, asked, past=was),
     )
+
+
+def _asks_of_past(text: str) -> bool:
+    """Whether a question asks for what has been: by its first helping verb, or without one ("What happened …?")."""
+    found = _HELPER.search(text)
+    return found is None or found.group().lower().startswith(("did", "was", "were", "had", "has", "have"))
 
 
 def _in_present(text: str) -> bool:
@@ -150,47 +128,3 @@ def without_asking(text: str) -> str:
     """The question without the words that ask for what the one spoken to said; a text without another word stays."""
     topic = " ".join(_REPLIES.sub(" ", text).split())
     return topic if terms(topic) else text
-
-
-def read_times(text: str) -> list[TimeHint]:
-    """The dates, months and years named in a text, dates first; "may" alone is a month only if capitalized."""
-    found = [_time_of(match) for match in _DATE.finditer(text) if not _is_verb(match)]
-    found += [
-        TimeHint(int(match["year"]), int(match["month"]), int(match["day"]) if match["day"] else None)
-        for match in _ISO.finditer(text)
-    ]
-    known = {time.year for time in found}
-    return found + [TimeHint(int(year)) for year in _YEAR.findall(text) if int(year) not in known]
-
-
-def _is_verb(match: re.Match[str]) -> bool:
-    bare = match["before"] is None and match["after"] is None and match["year"] is None
-    return match["month"] in {"may", "march", "mar", "sep", "dec", "jan", "oct", "nov"} and bare
-
-
-def _time_of(match: re.Match[str]) -> TimeHint:
-    day = match["before"] or match["after"]
-    year = int(match["year"]) if match["year"] else None
-    return TimeHint(year, _MONTH[match["month"].lower()], int(day) if day else None)
-
-
-def time_fit(times: Sequence[TimeHint], day: date) -> float:
-    """Similarity of a day to the named times, from 0 to 1; 0 if none is named.
-
-    An event is mentioned on its day or soon after, so later days count longer than earlier ones.
-    """
-    return max((_fit(time, day) for time in times), default=0.0)
-
-
-def _fit(time: TimeHint, day: date) -> float:
-    if time.month is None or not 1 <= time.month <= 12:
-        return 0.5 * (time.year == day.year)
-    year = time.year or day.year
-    if time.day is None:
-        months = 12 * (day.year - year) + day.month - time.month
-        return 1.0 if months == 0 else 0.4 if months == 1 and day.day <= 10 else 0.0
-    try:
-        days = (day - date(year, time.month, time.day)).days
-    except ValueError:
-        return 0.0
-    return max(0.0, 1 - days / 14) if days >= 0 else max(0.0, 1 + days / 4)

@@ -1,5 +1,6 @@
 """Chooses the lines that a reply without a language model quotes, by what the question asks for.
 
+- What was said or happened on a day: the best lines of that day, in order of time.
 - Many things, or a summary: the best line of each of several days.
 - What holds now: the latest of the best lines, with the last mention of what it names.
 - What was before: the oldest of the best lines, the best one and the latest.
@@ -7,14 +8,16 @@
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime
 
 from eunoe.workers.respond.breadth import Breadth
 from eunoe.workers.respond.context import Row, fold, same_day
-from eunoe.workers.respond.hints import MONTHS, QuestionHints
+from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.quotable import Floats
+from eunoe.workers.respond.times import MONTHS
 from eunoe.workers.text.corrections import corrects
 from eunoe.workers.text.days import WEEKDAYS
 from eunoe.workers.text.salience import is_end
@@ -84,6 +87,25 @@ def choose_lines(rows: Sequence[Row], scores: Floats, hints: QuestionHints) -> l
     if hints.past:
         return _from_the_oldest(lines)
     return _best(lines, with_end=hints.holds)
+
+
+def choose_of_days(rows: Sequence[Row], scores: Floats, hints: QuestionHints) -> list[int]:
+    """The indices of the lines to quote of those of the days asked for, at most `MANY`, in order of time.
+
+    The best of each day come first, then the second ones. Of what lies ahead, those that still hold.
+    """
+    every = rank_lines(rows, scores)
+    lines = every if hints.said else every.current()
+    before: Counter[date] = Counter()
+    ranked: list[tuple[int, int, int]] = []
+    said: set[str] = set()
+    for place, index in enumerate(lines.order):
+        if _plain(rows[index]) not in said:
+            said.add(_plain(rows[index]))
+            day = rows[index].at.date()
+            ranked.append((before[day], place, index))
+            before[day] += 1
+    return lines.by_time([index for *_, index in sorted(ranked)[:MANY]])
 
 
 def _best_of_days(lines: RankedLines) -> list[int]:

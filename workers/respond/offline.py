@@ -10,11 +10,13 @@ from eunoe.schemas.events import Provenance
 from eunoe.schemas.model_ports import Embedder
 from eunoe.workers.respond.breadth import Breadth, read_breadth, topic_of
 from eunoe.workers.respond.context import Row, fold, write_day
+from eunoe.workers.respond.day_questions import asks_for_days, rows_of_days
 from eunoe.workers.respond.hints import QuestionHints, read_question, without_asking
-from eunoe.workers.respond.line_choice import choose_lines
+from eunoe.workers.respond.line_choice import choose_lines, choose_of_days
 from eunoe.workers.respond.quotable import Quotable
 from eunoe.workers.respond.quoting import score_quotes
 from eunoe.workers.respond.replier import CODE, DraftReply, ReplyTask
+from eunoe.workers.respond.times import without_days
 from eunoe.workers.text.brackets import without_brackets
 from eunoe.workers.text.names import without_names
 from eunoe.workers.text.tokens import clip_chars
@@ -56,6 +58,8 @@ class OfflineReplier:
         them: they are no evidence for anything else.
         """
         hints = _hints_of(task, question)
+        is_of_days = asks_for_days(question, hints, task.speakers)
+        question = without_days(question, hints.days)  # "last week" has nothing in common with "next week"
         rows = [part for row in task.rows.values() for part in row.quotable]
         if asks_for_own(task, rows, hints):
             hints = replace(hints, speakers=frozenset((task.speak_as,)))
@@ -65,9 +69,13 @@ class OfflineReplier:
             rows = [row for row in rows if row.reply_id is None]
             quotable = await self._read(task, rows, question, hints)
             answering = list(range(len(rows)))
-        if not is_known(quotable):
+        if is_of_days:
+            there = set(rows_of_days(rows, question, hints))
+            answering = [place for place in answering if place in there]
+        if not answering or not (is_of_days or is_known(quotable)):
             return []
-        found = choose_lines([rows[place] for place in answering], score_quotes(quotable)[answering], hints)
+        choose = choose_of_days if is_of_days else choose_lines
+        found = choose([rows[place] for place in answering], score_quotes(quotable)[answering], hints)
         return [rows[answering[place]] for place in found]
 
     async def _read(self, task: ReplyTask, rows: Sequence[Row], question: str, hints: QuestionHints) -> Quotable:
@@ -89,7 +97,7 @@ def asks_for_own(task: ReplyTask, rows: Sequence[Row], hints: QuestionHints) -> 
 def _hints_of(task: ReplyTask, question: str) -> QuestionHints:
     """The hints of one part of the question; one that names nobody is about whom the whole question is about."""
     asker, speakers = task.question.speaker, task.speakers
-    hints = read_question(question, speakers, asker)
+    hints = read_question(question, speakers, asker, task.question.at.date())
     if hints.speakers:
         return hints
     return replace(hints, speakers=read_question(task.question.text, speakers, asker).speakers)

@@ -9,8 +9,8 @@ from eunoe.schemas.relations import describe_relations
 from eunoe.workers.models.answer_forms import NoteRow, ReplyForm, answer_like
 from eunoe.workers.models.asking import delimited, without_marks
 from eunoe.workers.respond.context import Row, fold, write_day, write_row
-from eunoe.workers.respond.hints import MONTHS
 from eunoe.workers.respond.replier import ReplyTask
+from eunoe.workers.respond.times import MONTHS
 from eunoe.workers.text.printed_names import printed_name
 
 REPLY, FUSED, REFINE = "reply/3", "reply-refined/3", "refine/3"

@@ -14,8 +14,9 @@ import numpy as np
 
 from eunoe.schemas.replies import Source
 from eunoe.workers.respond.context import Row
-from eunoe.workers.respond.hints import TimeHint, read_times, time_fit
+from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.quotable import Floats, Quotable, adjoin, answered, flags, kindred, replied
+from eunoe.workers.respond.times import names_days, read_times, time_fit
 from eunoe.workers.respond.whose import (
     asks_of_self,
     gives_a_name,
@@ -121,8 +122,8 @@ def score_quotes(quotable: Quotable) -> Floats:
     scores += weights.near * _beside(rows, shares) + weights.answers * answers
     scores += weights.speaker * quotable.is_named - weights.asks * asks
     scores += weights.length * np.log([max(count_tokens(row.text), 1) for row in rows])
-    if hints.times:
-        scores += weights.date * np.asarray([_dated(hints.times, row) for row in rows])
+    if hints.times or hints.days:
+        scores += weights.date * _dates(quotable)
     if _WHY.search(quotable.question):
         scores += weights.answers * answered(rows, _asks_why(rows, shares))
     scores += _kinds(quotable, weights) + weights.kind * _named(quotable) + weights.owns * _owned(quotable)
@@ -203,13 +204,21 @@ def _harms(text: str, words: frozenset[str]) -> bool:
     return _HARM.search(text) is not None and not words.isdisjoint(terms(text))
 
 
-def _dated(times: Sequence[TimeHint], row: Row) -> float:
+def _dates(quotable: Quotable) -> Floats:
+    """The fit of each row to the times of a question; of days in words ("yesterday") half of it needs the topic too."""
+    hints, most = quotable.hints, float(quotable.shares.max(initial=0.0))
+    fits = np.asarray([_dated(hints, row) for row in quotable.rows])
+    return fits if hints.times or not most else fits * (0.5 + 0.5 * quotable.shares / most)
+
+
+def _dated(hints: QuestionHints, row: Row) -> float:
     """The fit of a row to the times of a question, from 0 to 1: it names one of them, or was said about then."""
+    day, times = row.at.date(), hints.times
     named = read_times(row.text) if any(time.month is not None for time in times) else []
     months = {(time.month, time.day) for time in times if time.month is not None}
-    if any((one.month, one.day) in months for one in named):
+    if any((one.month, one.day) in months for one in named) or names_days(row.text, day, hints.days):
         return 1.0
-    return time_fit(times, row.at.date())
+    return time_fit(times, day, hints.said)
 
 
 def _retrieved(rows: Sequence[Row], sources: Sequence[Source]) -> Floats:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_MONTHS = tuple(calendar.month_name[1:])
+MONTHS = tuple(calendar.month_name[1:])
 _DAY_WORDS: Mapping[str, int] = {
     "the day after tomorrow": 2,
     "tomorrow": 1,
@@ -20,13 +20,13 @@ _DAY_WORDS: Mapping[str, int] = {
     "this afternoon": 0,
     "this evening": 0,
 }
-_COUNTS: Mapping[str, int] = {
+COUNTS: Mapping[str, int] = {
     word: n
     for n, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), 1)  # noqa: SIM905
 } | {"a": 1, "an": 1, "couple of": 2, "a couple of": 2, "few": 3, "a few": 3, "several": 5}
-_COUNT = r"\d{1,3}|" + "|".join(sorted(_COUNTS, key=len, reverse=True))
+_COUNT = r"\d{1,3}|" + "|".join(sorted(COUNTS, key=len, reverse=True))
 _UNIT = r"(?:day|week|month|year)"
-_MONTH = "(?-i:" + "|".join(_MONTHS) + ")"
+_MONTH = "(?-i:" + "|".join(MONTHS) + ")"
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
 _PERIOD = re.compile(
     rf"\b(?:(?P<iso>\d{{4}}-\d\d-\d\d)"
@@ -96,18 +96,18 @@ def _one(day: date) -> tuple[date, date]:
 
 
 def _ahead(said: date, count: str, unit: str) -> date:
-    number = int(count) if count.isdecimal() else _COUNTS[count.lower()]
+    number = int(count) if count.isdecimal() else COUNTS[count.lower()]
     match unit.lower():
         case "day":
             return said + timedelta(days=number)
         case "week":
             return said + timedelta(weeks=number)
         case "month":
-            return _same_day(said, number)
-    return _same_day(said, 12 * number)
+            return months_later(said, number)
+    return months_later(said, 12 * number)
 
 
-def _same_day(said: date, months: int) -> date:
+def months_later(said: date, months: int) -> date:
     """The same day so many months later, or the last one of a shorter month."""
     year, month = divmod(said.year * 12 + said.month - 1 + months, 12)
     return date(year, month + 1, min(said.day, calendar.monthrange(year, month + 1)[1]))
@@ -122,8 +122,8 @@ def _unit(said: date, way: str, unit: str, *, named_end: bool) -> tuple[date, da
         monday = said - timedelta(days=said.weekday()) + timedelta(weeks=step)
         return monday + timedelta(days=5 if unit == "weekend" else 0), monday + timedelta(days=6)
     if unit == "month":
-        first = _same_day(said.replace(day=1), step)
-        return first, _last_day(first)
+        first = months_later(said.replace(day=1), step)
+        return first, end_of_month(first)
     return date(said.year + step, 1, 1), date(said.year + step, 12, 31)
 
 
@@ -134,17 +134,18 @@ def _weekday(said: date, name: str, way: str) -> date:
 
 
 def _month(said: date, name: str, year: str | None) -> tuple[date, date]:
-    number = _MONTHS.index(name) + 1
+    number = MONTHS.index(name) + 1
     first = date(int(year) if year else said.year + int(number < said.month), number, 1)
-    return first, _last_day(first)
+    return first, end_of_month(first)
 
 
-def _last_day(first: date) -> date:
+def end_of_month(first: date) -> date:
+    """The last day of the month of a day."""
     return first.replace(day=calendar.monthrange(first.year, first.month)[1])
 
 
 def _day(said: date, day: str, month: str, year: str | None) -> date:
-    number, place = int(day.rstrip("stndrh")), _MONTHS.index(month) + 1
+    number, place = int(day.rstrip("stndrh")), MONTHS.index(month) + 1
     if year:
         return date(int(year), place, number)
     found = date(said.year, place, number)

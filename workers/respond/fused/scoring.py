@@ -18,7 +18,7 @@ from eunoe.workers.models.vectors import unit_of_levels
 from eunoe.workers.respond.breadth import Breadth
 from eunoe.workers.respond.feature_cache import SegmentFeatures
 from eunoe.workers.respond.fused.weights import FeatureWeights
-from eunoe.workers.respond.hints import QuestionHints, time_fit
+from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.packed_segments import JoinedPassages, PackedSegment
 from eunoe.workers.respond.passages import (
     ASKS,
@@ -45,6 +45,7 @@ from eunoe.workers.respond.passages import (
     add_neighbours,
     positions,
 )
+from eunoe.workers.respond.times import time_fit
 from eunoe.workers.text.terms import K1, B, idf
 
 WORDS_AROUND = (0.3, 0.6, 1.0, 0.4, 0.2)
@@ -274,9 +275,10 @@ def _form(inputs: ScoringInput, query: QuestionFeatures, weights: FeatureWeights
     flags = weights.answer * _answers(asks, inputs.sessions, inputs.speakers) - weights.question * asks
     flags += weights.particulars * features[:, [NAMES, TIME, OWN]].sum(axis=1)
     flags -= weights.reaction * features[:, REACTS]
-    if hints.times:
+    if hints.times or hints.said:
         days, inverse = np.unique(features[:, DAY], return_inverse=True)
-        flags += weights.date * np.asarray([time_fit(hints.times, date.fromordinal(int(day))) for day in days])[inverse]
+        fits = [time_fit(hints.times, date.fromordinal(int(day)), hints.said) for day in days]
+        flags += weights.date * np.asarray(fits)[inverse]
     for is_asked, weight, column in (
         (hints.when, weights.time_words, TIME),
         (hints.count, weights.numbers, NUMBER),

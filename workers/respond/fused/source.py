@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.memory import Memory
@@ -20,6 +21,7 @@ from eunoe.workers.respond.breadth import topic_of
 from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.feature_cache import FeatureCache
 from eunoe.workers.respond.fused.candidates import CandidateScores
+from eunoe.workers.respond.fused.day_sessions import sessions_of_days
 from eunoe.workers.respond.fused.packing import choose
 from eunoe.workers.respond.fused.scoring import QuestionFeatures, ScoringInput, score_passages
 from eunoe.workers.respond.fused.units import Candidate
@@ -31,6 +33,7 @@ from eunoe.workers.respond.packed_segments import StoredSegment
 from eunoe.workers.respond.sources import HybridSearch, Query
 from eunoe.workers.respond.timelines import ShownTimeline, show_timelines
 from eunoe.workers.respond.trees import ShownNode, TreeSource
+from eunoe.workers.text.periods import Period
 from eunoe.workers.text.queries import mixed_vector
 from eunoe.workers.text.terms import query_vector
 from eunoe.workers.update.reads import read_memories
@@ -45,6 +48,8 @@ FOUND_AT_ONCE = 24
 """Found segments in the first read: fewer are read than found where they are long."""
 LITTLE_ROOM = 0.05
 """Share of the bound on lines for which no more segments are read."""
+DAYS_SHARE = 0.25
+"""Share of the bound on lines that segments of the days named in a question take at most."""
 MAX_SUCCESSIONS = 4
 """Steps of supersession that are followed."""
 
@@ -145,12 +150,12 @@ class FusedSource:
 
     async def gather(self, query: Query) -> Material:
         """All that may be shown, not yet scored. Raises `Unavailable`."""
-        hints = read_question(query.text, query.speakers, query.asker)
+        hints = read_question(query.text, query.speakers, query.asker, query.at.date() if query.at else None)
         query = replace(query, text=topic_of(query.text, hints.breadth))
         read = await self.cache.read_vectors(query.texts, query.speakers)
         query = replace(query, vector=mixed_vector([read[text] for text in query.texts], query.weights))
         memory_search = MemorySearch(self.store, self.search, self.parse_memory)
-        kept, hits = await asyncio.gather(self._segments(query), memory_search.find(query))
+        kept, hits = await asyncio.gather(self._segments(query, hints.said), memory_search.find(query))
         memories = await self._with_looked_up(query, [memory for memory, _ in hits])
         # side by side: each is a chain of reads, and every one waits for the event loop
         (inputs, question), known, linked, aggregates = await asyncio.gather(
@@ -161,8 +166,8 @@ class FusedSource:
         )
         return Material(inputs, question, tuple(memories), known, tuple(linked), tuple(aggregates))
 
-    async def _segments(self, query: Query) -> _Kept:
-        """The found segments, best first, then their neighbours."""
+    async def _segments(self, query: Query, days: Sequence[Period]) -> _Kept:
+        """Some segments of the days that the question names, then the found ones, best first, then their neighbours."""
         kept = _Kept(self.max_lines)
         stats, frequencies = await asyncio.gather(
             read_stats(self.store, query.key), read_frequencies(self.store, query.key, set(query.terms))
@@ -172,12 +177,21 @@ class FusedSource:
         hits = await self.search.find(
             Collection.SEGMENTS, query, query_vector(query.terms, frequencies, stats.segments)
         )
+        if days:
+            kept.add(await self._of_days(query, stats.session, days))
         await self._keep(query, kept, [hit.id for hit in hits])
         if not kept.is_full:
             there = {(one.session, one.index): None for one in kept.segments}
             beside = [(session, index + step) for session, index in there for step in (-1, 1) if index + step >= 0]
             await self._keep(query, kept, _segment_ids(query.key, [place for place in beside if place not in there]))
         return kept
+
+    async def _of_days(self, query: Query, last: int, days: Sequence[Period]) -> list[StoredSegment]:
+        """Segments of sessions of these days, as many as take a quarter of the lines: the topic has the others."""
+        sessions = await sessions_of_days(self.store, query.key, last, days)
+        found = await self._of_sessions(query, sessions)
+        lines = accumulate(len(one.utterance_ids) for one in found)
+        return [one for one, total in zip(found, lines, strict=True) if total <= DAYS_SHARE * self.max_lines]
 
     async def _keep(self, query: Query, kept: _Kept, ids: Sequence[str]) -> None:
         """Read segments in the given order, as long as there is room for them."""
