@@ -225,9 +225,14 @@ class _Moment(Value):
     at: SpokenTime
 
 
+def with_zone(at: datetime) -> datetime:
+    """The time by its own clock; raises ``ValueError`` for one without a zone: the clock of no machine is meant."""
+    return checked(_Moment, at=at).at
+
+
 def in_utc(at: datetime) -> datetime:
-    """The time ``at`` in UTC; raises ``ValueError`` for one without a zone: the clock of no machine is meant."""
-    return checked(_Moment, at=at).at.astimezone(UTC)
+    """The time ``at`` in UTC; raises ``ValueError`` for one without a zone."""
+    return with_zone(at).astimezone(UTC)
 
 
 def _time_of(given: datetime | None) -> datetime:

@@ -22,6 +22,7 @@ from eunoe.streams.conversation import (
     ReplyTimeout,
     UtteranceOptions,
     in_utc,
+    with_zone,
 )
 from eunoe.streams.gateway import (
     GatewayConnection,
@@ -96,7 +97,7 @@ class HttpMemoryClient(ConversationClient):
         if self._owns:
             await self._gateway.stop()
 
-    async def recall(
+    async def recall(  # noqa: PLR0913 - the fields of the request, given by name
         self,
         query: str,
         *,
@@ -104,15 +105,19 @@ class HttpMemoryClient(ConversationClient):
         session_id: str | None = None,
         strategy: Strategy | None = None,
         budget_tokens: int | None = None,
+        at: datetime | None = None,
         timeout: float = 30.0,
     ) -> Recalled:
         """The memory that fits a query, packed for a prompt of at most ``budget_tokens``; no model is asked.
 
         It knows all that was accepted before, and has the lines of the open session ``session_id`` as its dialogue;
-        `None` means the one that was spoken in last. Raises `Unavailable` where the memory does not come in time.
+        `None` means the one that was spoken in last. ``at``, best with the offset of the asker's clock, is the time of
+        the query: "yesterday" is a day by it, and what ended before is past; `None` means now. Raises `Unavailable`
+        where the memory does not come in time, and ``ValueError`` for an ``at`` without a zone.
         """
+        time = None if at is None else with_zone(at).isoformat()
         body = _given(
-            query=query, speaker=speaker, session_id=session_id, strategy=strategy, budget_tokens=budget_tokens
+            query=query, speaker=speaker, session_id=session_id, strategy=strategy, budget_tokens=budget_tokens, at=time
         )
         request = GatewayRequest("POST", f"{self._path}/recall", body, waits=True)
         return Recalled.from_json(await self._gateway.request(request, timeout))

@@ -130,6 +130,9 @@ class RecallBody(Value):
     """The session whose lines are the dialogue; unset: the open one that was spoken in last."""
     strategy: Strategy | None = None
     budget_tokens: Budget | None = None
+    at: NearSpokenTime | None = None
+    """Time of the query, best with the offset of the asker's clock: "yesterday" is a day by it, and what ended before
+    is past. Unset: now, in UTC."""
 
 
 class EraseBody(Value):

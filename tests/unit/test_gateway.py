@@ -270,6 +270,32 @@ async def test_a_recall_sees_the_lines_of_its_own_chat(gateway):
     assert shown == [["laptop"], ["phone"], ["laptop"], []]
 
 
+DIET = (
+    {
+        "type": "utterance",
+        "speaker": "Ann",
+        "text": "I am on a strict diet without sugar until 10 March 2026.",
+        "at": "2026-03-01T20:00:00-07:00",
+    },
+    {"type": "session_ended"},
+)
+
+
+async def test_a_recall_is_as_of_its_own_time(gateway):
+    async with gateway.client() as client:
+        await told(client, events=DIET)
+        during, after, now = [
+            (await client.post(f"{C}/recall", json={"query": "What may Ann eat on her diet?", **at})).json()["text"]
+            for at in ({"at": "2026-03-10T20:00:00-07:00"}, {"at": "2026-03-11T20:00:00-07:00"}, {})
+        ]
+        wrong = await client.post(f"{C}/recall", json={"query": "Diet?", "at": "2026-03-10T20:00:00"})
+    assert "diet" in during
+    assert "held until" not in during
+    assert "held until 10 March 2026" in after
+    assert now == after
+    assert wrong.status_code == 422
+
+
 # ---- reads
 
 

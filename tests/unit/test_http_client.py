@@ -396,6 +396,24 @@ async def test_a_recall_of_a_client_sees_the_lines_of_its_own_chat(tmp_path):
     assert [[line.utterance_id for line in one.dialogue] for one in recalled] == [[one.utterance_id] for one in said]
 
 
+async def test_a_recall_of_a_client_is_as_of_its_own_time(tmp_path):
+    gateway = make_gateway(tmp_path)
+    west = timezone(timedelta(hours=-7))
+    async with gateway.served() as http:
+        key = http.headers["authorization"].split()[1]
+        async with HttpMemoryClient(str(http.base_url), key=key, conversation_id="c") as memory:
+            await memory.utter(
+                "I am on a strict diet until 10 March 2026.", speaker="Ann", at=datetime(2026, 3, 1, 20, tzinfo=west)
+            )
+            await memory.end_session()
+            during = await memory.recall("Which diet?", at=datetime(2026, 3, 10, 20, tzinfo=west))
+            after = await memory.recall("Which diet?", at=datetime(2026, 3, 11, 20, tzinfo=west))
+            with pytest.raises(ValueError, match="at: "):
+                await memory.recall("Which diet?", at=datetime(2026, 3, 11, 20))  # noqa: DTZ001 - without a zone
+    assert "held until" not in during.text
+    assert "held until 10 March 2026" in after.text
+
+
 async def test_clients_share_a_connection_and_one_stays_open_for_all(tmp_path):
     gateway = make_gateway(tmp_path)
     async with (

@@ -400,6 +400,17 @@ async def test_recall_and_ask_take_the_chat_that_they_are_about(gateway):
         assert recalled.structured_content["dialogue"][-1]["text"] == "What is my dog called?"
 
 
+async def test_a_recall_of_an_agent_is_as_of_its_own_time(gateway):
+    said = {"type": "utterance", "speaker": "Ann", "text": "I am on a strict diet until 10 March 2026."}
+    async with gateway.client() as http, agent(gateway, gateway.key()) as client:
+        await told(http, events=[{**said, "at": "2026-03-01T20:00:00-07:00"}, {"type": "session_ended"}])
+        asked = {"query": "Which diet?", "conversation_id": "c", "at": "2026-03-10T20:00:00-07:00"}
+        during = await client.call_tool("recall", asked)
+        after = await client.call_tool("recall", {**asked, "at": "2026-03-11T20:00:00-07:00"})
+    assert "held until" not in during.structured_content["text"]
+    assert "held until 10 March 2026" in after.structured_content["text"]
+
+
 async def test_a_call_without_a_conversation(gateway):
     async with agent(gateway, gateway.key()) as client:
         found = await client.call_tool("recall", {"query": "Who?"})

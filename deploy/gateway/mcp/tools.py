@@ -164,10 +164,11 @@ class Tools:
             Strategy | None, Field(description="The way to search; unset: that of the deployment.")
         ] = None,
         session_id: SessionId = None,
+        at: SaidAt = None,
     ) -> Annotated[CallToolResult, RecallResult]:
         """Recall what is remembered that fits a query, in time order, with its sources. No model is asked."""
         body = {"query": query, "speaker": speaker, "budget_tokens": budget_tokens, "strategy": strategy}
-        body["session_id"] = session_id
+        body |= {"session_id": session_id, "at": None if at is None else write_spoken_time(at)}
         async with self._gateway(context, conversation_id) as (gateway, path):
             found = await _answered(gateway, f"{path}/recall", body, Recalled)
         result = RecallResult(

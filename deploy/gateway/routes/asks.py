@@ -312,7 +312,7 @@ async def recall(call: Call) -> Response:
         session_id=body.session_id,
         speaker=body.speaker,
         text=body.query,
-        at=datetime.now(UTC),
+        at=body.at or datetime.now(UTC),
         ask=Ask(
             request_id=request_id,
             record=False,
