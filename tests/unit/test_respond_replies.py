@@ -314,6 +314,20 @@ def test_what_holds_is_told_with_the_end_of_what_it_names(later: str, chosen: li
     assert choose_lines(rows, scores, read_question("Who was Ann's boyfriend?", ("Ann", "Ben"))) == [0]
 
 
+@pytest.mark.parametrize(
+    ("question", "chosen"),
+    [
+        ("Did Ann go to Lisbon?", [0, 1]),
+        ("Was Ann in Lisbon?", [0, 1]),
+        ("When was Ann in Lisbon?", [0]),
+        ("What did Ann do in Lisbon?", [0]),
+    ],
+)
+def test_whether_a_plan_came_true_is_told_with_its_end(question: str, chosen: list[int]):
+    rows = (row(1, "Next week I fly to Lisbon"), row(2, "The Lisbon concert was cancelled", day=9))
+    assert choose_lines(rows, np.asarray([3.0, 0.5]), read_question(question, ("Ann", "Ben"))) == chosen
+
+
 def test_a_line_is_quoted_with_its_speakers_correction():
     rows = (
         row(1, "I ran it in 2:05"),

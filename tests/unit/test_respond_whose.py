@@ -9,7 +9,8 @@ from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.models.embedding import WordLlamaEmbedder
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.offline import NOTHING
-from eunoe.workers.respond.whose import may_name, named_thing, people_asked, tells_of_others
+from eunoe.workers.respond.whose import may_name, named_thing, people_asked, state_asked, tells_of_others
+from eunoe.workers.text.lasting import tells_home, tells_work
 from tests.support.in_memory import START, ended, utterance
 
 EMBEDDER = WordLlamaEmbedder()
@@ -116,3 +117,35 @@ def test_whose_state_is_asked_for():
     assert people_asked("Where does Ben live?", "Ann", {"Ben"}) == {"Ben"}
     assert people_asked("Where does my brother live?", "Ann", set()) == set()
     assert people_asked("Where does Ben's brother live?", "Ann", {"Ben"}) == set()
+
+
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [
+        ("Do I still live in Rome?", tells_home),
+        ("do i still live in rome?", tells_home),
+        ("Am I living in Rome?", tells_home),
+        ("Does Ben live in Hawaii?", tells_home),
+        ("Do I still work at the hospital?", tells_work),
+        ("Does Ben work for Siemens?", tells_work),
+        ("Do I live in a flat?", None),
+        ("Do I live with my sister?", None),
+        ("Do I work in shifts?", None),
+        ("Did I live in Rome?", None),
+    ],
+)
+def test_a_question_whether_asks_for_a_home_or_work_too(question: str, asked: object) -> None:
+    assert state_asked(question) is asked
+
+
+async def test_whether_somebody_still_lives_somewhere_is_answered_by_the_last_home() -> None:
+    pipeline = InMemoryPipeline(EMBEDDER, StageSettings())
+    for number, text in (
+        (1, "I live in Rome and I work as a nurse."),
+        (3, "I finally moved to Milan, near the canals."),
+    ):
+        await pipeline.produce(utterance(number, text), ended())
+    await pipeline.produce(utterance(5, "Do I still live in Rome?", ask=Ask(request_id="r", record=False)))
+    (reply,) = pipeline.replies()
+    assert "Milan" in reply.text
+    assert "live in Rome" not in reply.text

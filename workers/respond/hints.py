@@ -31,6 +31,11 @@ _HELPER = re.compile(
     re.IGNORECASE,
 )
 """The finite verb of most questions."""
+_WHETHER = re.compile(
+    r"\W{0,3}(?:(?:and|so|but|well|hey|hi|ok|okay|please|tell me),? ){0,2}"
+    r"(?:(?:did|do|does|was|were|am|is|are|have|has|had|will)(?:n['’]t)?\b|whether\b)",
+    re.IGNORECASE,
+)
 _PAST = re.compile(
     r"\b(?:before|previously|used to|formerly|earlier|in the past|back then|originally|at first|früher|vorher|damals)\b"
     r"|예전|以前|之前",
@@ -76,6 +81,8 @@ class QuestionHints:
     """Whether it asks for one thing, for all events of a kind, or for a summary."""
     holds: bool = False
     """Whether it asks in the present tense, and so for what holds."""
+    ends: bool = False
+    """Whether its answer is told with the end of what that names: it is in the present tense, or asks whether."""
     days: tuple[Period, ...] = ()
     """The days and periods that it names, by words such as "yesterday" too; none where its own day is unknown."""
     said: tuple[Period, ...] = ()
@@ -107,6 +114,7 @@ def read_question(text: str, speakers: Sequence[str], asker: str = "", asked: da
         is_own=is_own,
         breadth=read_breadth(text),
         holds=not past and not when and _in_present(text),
+        ends=not past and not when and (_in_present(text) or _WHETHER.match(text) is not None),
         days=days,
         said=() if asked is None else days_of_saying(days, asked, past=was),
     )

@@ -86,7 +86,7 @@ def choose_lines(rows: Sequence[Row], scores: Floats, hints: QuestionHints) -> l
         return _latest(lines)
     if hints.past:
         return _from_the_oldest(lines)
-    return _best(lines, with_end=hints.holds)
+    return _best(lines, with_end=hints.ends)
 
 
 def choose_of_days(rows: Sequence[Row], scores: Floats, hints: QuestionHints) -> list[int]:

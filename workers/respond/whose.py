@@ -39,14 +39,19 @@ _OF_OTHERS = re.compile(
     r"grand\w{2,8}|boss|manager|team|family|colleague|neighbou?r|cousin|niece|nephew|girlfriend|boyfriend|partner)s?\b)",
     re.IGNORECASE,
 )
+_WHETHER = r"\b(?:do|does|am|is)(?:n['’]t)? (?:\w{1,30} ){1,2}?"
+"""The beginning of a question whether something is so."""
+_PLACE = r"(?:in|at|near|for) (?:the )?(?-i:[A-Z])"
 _WORK_ASKED = re.compile(
     r"\b(?:where|for whom|who|as what|what) \w{1,10} (?:\w{1,30} ){1,2}?(?:work\b|do for (?:a living|work))|"
-    r"\b(?:job|employer|profession|occupation)\b",
+    r"\b(?:job|employer|profession|occupation)\b|"
+    rf"{_WHETHER}(?:still (?:work|working|employed) (?:as|at|for|in)\b|(?:work|working|employed) {_PLACE})",
     re.IGNORECASE,
 )
 _HOME_ASKED = re.compile(
     r"\bwhere \w{1,10} (?:\w{1,30} ){1,2}?(?:live|living|based|from)\b|"
-    r"\b(?:city|town|country) \w{1,10} (?:\w{1,30} ){1,2}?(?:live|living|from)\b|\bhome ?town\b",
+    r"\b(?:city|town|country) \w{1,10} (?:\w{1,30} ){1,2}?(?:live|living|from)\b|\bhome ?town\b|"
+    rf"{_WHETHER}(?:still (?:live|living|reside|based) (?:in|at|near)\b|(?:live|living|reside|based) {_PLACE})",
     re.IGNORECASE,
 )
 _AGE_ASKED = re.compile(r"\bhow old\b|\bage\b", re.IGNORECASE)
