@@ -127,6 +127,11 @@ class Erasure(Value):
     keys: tuple[str, ...] = ()
     """Ids of the data keys that the conversation had; they are destroyed when it is carried out."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the conversation up to ``until`` is erased."""
+        return self.numbers is not None
+
 
 class ErasureDone(Value):
     """An entry of the ledger: a request was carried out in one conversation."""

@@ -223,7 +223,7 @@ async def _run(wanted: ErasureWords, *, wait: bool, quiet: bool) -> WorkedOff:
             note(f"recorded for {count}; `eunoe erase replay` carries it out", quiet=quiet)
             return outcome
         for erasure in begun:
-            await outcome.carry_out(eraser, erasure)
+            await outcome.carry_out(eraser, [erasure])
         return outcome
 
 

@@ -10,7 +10,12 @@ from aiokafka import TopicPartition
 from aiokafka.admin import RecordsToDelete
 
 from eunoe.deploy.clients.data_keys import open_data_keys
+from eunoe.deploy.generations.erase.loop import work_off
+from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.run import Eraser
+from eunoe.deploy.generations.erase.verify import verify_receipt
+from eunoe.deploy.generations.repair import Repairer
+from eunoe.schemas.erasure import ErasureRequest
 from eunoe.schemas.keys import Destruction, KeyRecord, KeyState
 from eunoe.streams.admin import create_topics, open_admin
 from eunoe.streams.publisher import KafkaPublisher
@@ -140,6 +145,58 @@ async def test_an_unsaid_conversation_is_sealed_anew_and_its_old_key_destroyed(
     assert (refused.code, "EUNOE_KEYS__STORE" in refused.err, refused.err) == (2, True, refused.err)
     rows = await pipeline.eunoe("generations", "--json")
     assert "v4" not in rows.out
+
+
+BEGINNINGS: tuple[tuple[type, str, int], ...] = ((SqliteErasures, "begin", 1), (SqliteErasures, "begin", -2))
+ENDS: tuple[tuple[type, str, int], ...] = ((SqliteErasures, "finish", -1), (SqliteErasures, "finish", 2))
+"""Where a process is killed between the entries of two erasures in the ledger."""
+
+
+def named(name: str, number: int, id_: str) -> ErasureRequest:
+    return request(name, id_).model_copy(update={"request_id": f"{name}-{number}"})
+
+
+async def test_erasures_that_wait_for_one_conversation_derive_it_once(pipeline: Pipeline) -> None:
+    sealed = sealed_pipeline(pipeline)
+    ledger = SqliteErasures(pipeline.cwd / "ledger.sqlite")
+    eraser = Eraser(sealed.settings.model_copy(update={"generation": "v1"}), ledger)
+    derived: list[str] = []
+    repair = Repairer.repair
+
+    async def counted(self: Repairer, key: str, *given: Any) -> Any:
+        derived.append(key)
+        return await repair(self, key, *given)
+
+    async with sealed.up():
+        await sealed.produce(*sessions("mine"), *sessions("twin"))
+        for name in ("mine", "twin"):
+            await sealed.remembered(2, name)
+        for number, id_ in enumerate(("u0", "u2", "u3", "u2")):
+            await ledger.request(named("mine", number, id_))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Repairer, "repair", counted)
+            for owner, name, call in (*BEGINNINGS, *KILLS, *ENDS):
+                with killed_in(owner, name, call), pytest.raises((Killed, BaseExceptionGroup)):
+                    await work_off(eraser)
+            await work_off(eraser)
+            derived.clear()
+            for number, id_ in enumerate(("u0", "u2", "u3")):
+                await ledger.request(named("twin", number, id_))
+            outcome = await work_off(eraser)
+        assert (outcome.waiting, derived) == (None, ["default/twin"])
+        refused = await ledger.refusals()
+        assert [(one.request_id, one.reason) for one in refused] == [("mine-3", "default/mine: already erased: u2")]
+        done = {one.request_id: Receipt.from_json(one.receipt) for one in await ledger.done()}
+        assert sorted(done) == ["mine-0", "mine-1", "mine-2", "twin-0", "twin-1", "twin-2"]
+        assert await eraser.unfinished() == []
+        for receipt in done.values():
+            assert (await verify_receipt(eraser, receipt.to_json())).holds
+        assert not any("Zanzibar" in text or "boat" in text for text in await told(sealed.settings, "mine"))
+        assert not any(b"Zanzibar" in value for value in await readable(sealed, "mine"))
+        mine = (await digest(sealed.settings, "mine")).state
+    built = await sealed.eunoe("rebuild", "--into", "v2")
+    assert built.code == 0, built.err
+    assert (await digest(sealed.settings.model_copy(update={"generation": "v2"}), "mine")).state == mine
 
 
 async def empty_door(pipeline: Pipeline) -> None:

@@ -52,10 +52,10 @@ class Twin(Eraser):
             raise Unhandled(f"{AHEAD}: intake has not handled 1 of the records that the log holds of it")
         return cast("Erasure", request)
 
-    async def carry_out(self, erasure: Erasure) -> Receipt:
-        if erasure.key == BUSY:
+    async def carry_out_all(self, erasures: Sequence[Erasure]) -> list[Receipt]:
+        if erasures[0].key == BUSY:
             raise StillWritten(f"{BUSY}: new records came in during each of 20 attempts to derive it; try again later")
-        return receipt_of(erasure.key)
+        return [receipt_of(one.key) for one in erasures]
 
     async def unfinished(self) -> list[Erasure]:
         return [cast("Erasure", asked(key)) for key in self.there]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from eunoe.deploy.generations.erase import run
+from eunoe.deploy.generations.erase import planning
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Commit, Put, Scope
@@ -61,8 +61,8 @@ def eraser(monkeypatch: pytest.MonkeyPatch) -> OverNothing:
     async def no_places(*_: Any, **__: Any) -> tuple[Any, ...]:
         return ()
 
-    monkeypatch.setattr(run, "close_letters", nothing)
-    monkeypatch.setattr(run, "count_places", no_places)
+    monkeypatch.setattr(planning, "close_letters", nothing)
+    monkeypatch.setattr(planning, "count_places", no_places)
     return OverNothing(Settings(), MemoryErasures())
 
 

@@ -176,6 +176,33 @@ async def test_records_that_were_destroyed_leave_the_same(
     assert (await derive(left, part)).standing == (await derive(records, part)).standing
 
 
+@SETTINGS
+@given(logs(), logs())
+async def test_after_an_erasure_a_conversation_is_what_the_log_shows_then(
+    drawn: tuple[list[ConversationEvent], list[str]], more: tuple[list[ConversationEvent], list[str]]
+):
+    """So several erasures are planned from one reading of the log."""
+    events, gone = drawn
+    there, made = await read(log_of(events)) if events else None, list[Erasure]()
+    for ids in (gone, sorted(set(more[1]) - set(gone))):
+        known = [one.event.utterance_id for one in there.said] if there is not None else []
+        if there is None or not (taken := [id_ for id_ in ids if id_ in known]):
+            continue
+        wanted = ErasureRequest(request_id=f"e{len(made)}", key=KEY, at=START, utterance_ids=tuple(taken))
+        made.append(erasure_of(wanted, there, "salt"))
+        anew = await read(log_of(events), ErasedPart.of(made))
+        there = there.without(made[-1], ErasedPart.of(made))
+        assert there is not None
+        assert (there.said, there.sessions, there.erased) == (anew.said, anew.sessions, anew.erased)
+        numbers = [(one.opened, one.closed, one.turn, one.remembered) for one in (there.head, anew.head)]
+        assert numbers[0] == numbers[1]
+
+
+async def test_of_a_whole_conversation_only_the_log_tells_what_is_left():
+    (erasure,) = await erase(log_of(plain()))
+    assert (await read(log_of(plain()))).without(erasure, ErasedPart.of([erasure])) is None
+
+
 def plain(*gone: int) -> list[ConversationEvent]:
     """Three sessions, without the lines ``gone``."""
     said = [utterance(number + 1, text) for number, text in enumerate((*TEXTS, "Clara called.", "I sold the boat."))]

@@ -46,9 +46,9 @@ async def test_an_erasure_destroys_again_what_has_a_tombstone(monkeypatch: pytes
     monkeypatch.setattr(KeyChange, "_old", found)
     clients: Any = SimpleNamespace(data_keys=CachedKeys(store), answers=SimpleNamespace(forget=forgotten))
     part: Any = SimpleNamespace(key=KEY)
-    erasure: Any = SimpleNamespace(keys=(old.id,), numbers=None)
+    erasure: Any = SimpleNamespace(keys=(old.id,), is_whole=False)
     settings: Any = None
-    change = KeyChange(settings, clients, erasure, part, 3)
+    change = KeyChange(settings, clients, [erasure], part, 3)
     with pytest.raises(Unavailable):
         await change.finish()
     assert store.in_files == {old.id}

@@ -58,6 +58,8 @@ class Beginning(Eraser):
     """Those that were begun before and are not finished."""
     busy: frozenset[str] = frozenset()
     """The ids of erasures in conversations that are written to all the time."""
+    together: list[list[str]] = field(default_factory=list)
+    """The ids of those that were carried out together, time after time."""
 
     async def plan(self, request: ErasureRequest) -> Erasure:
         fault = self.outcome(request)
@@ -68,10 +70,16 @@ class Beginning(Eraser):
     async def begin(self, request: ErasureRequest) -> Erasure:
         return await self.plan(request)
 
-    async def carry_out(self, erasure: Erasure) -> Receipt:
-        if erasure.request_id in self.busy:
+    @asynccontextmanager
+    async def planning(self) -> AsyncIterator[Any]:
+        yield self
+
+    async def carry_out_all(self, erasures: Sequence[Erasure]) -> list[Receipt]:
+        names = [one.request_id for one in erasures]
+        self.together.append(names)
+        if not self.busy.isdisjoint(names):
             raise BUSY
-        return cast("Receipt", erasure.request_id)
+        return cast("list[Receipt]", names)
 
     async def unfinished(self) -> list[Erasure]:
         return cast("list[Erasure]", self.begun)
@@ -108,6 +116,36 @@ async def test_a_request_that_is_at_fault_is_refused_and_keeps_no_other_waiting(
     assert outcome.waiting is None
     assert list(map(str, outcome.receipts)) == ["r1"]
     assert [(one.request_id, one.reason) for one in await ledger.refusals()] == [("r0", str(AT_FAULT))]
+
+
+def in_one(conversation: str, *names: str) -> list[ErasureRequest]:
+    """Requests in one conversation."""
+    key = f"acme/{conversation}"
+    return [ErasureRequest(request_id=name, key=key, at=NOW, utterance_ids=("u0",)) for name in names]
+
+
+async def test_requests_in_one_conversation_are_carried_out_together():
+    ledger = MemoryErasures()
+    for one in (*in_one("a", "a1", "a2"), *in_one("b", "b1", "b2"), *in_one("a", "a3")):
+        await ledger.request(one)
+    faults = {"a2": AT_FAULT, "b1": Unhandled("acme/b: intake is behind")}
+    begun = [*in_one("a", "a0"), *in_one("c", "c1"), *in_one("a", "a9")]
+    working = Beginning(Settings(), ledger, outcome=lambda asked: faults.get(asked.request_id), begun=begun)
+    outcome = await work_off(working)
+    assert working.together == [["a0", "a9"], ["c1"], ["a1", "a3"]]
+    assert list(map(str, outcome.receipts)) == ["a0", "a9", "c1", "a1", "a3"]
+    assert [refused.request_id for refused in outcome.refused] == ["a2"]
+    assert outcome.waiting is faults["b1"]
+    assert await ledger.refusals() == outcome.refused, "b2 waits with b1"
+
+
+async def test_what_began_in_a_conversation_is_carried_out_though_the_next_request_has_to_wait():
+    ledger = MemoryErasures()
+    for one in (*in_one("a", "a1", "a2", "a3"), *in_one("b", "b1")):
+        await ledger.request(one)
+    working = eraser(ledger, None, WAITED_FOR[0])
+    outcome = await work_off(working)
+    assert (working.together, outcome.waiting, outcome.refused) == ([["a1"]], WAITED_FOR[0], [])
 
 
 async def test_a_request_waits_alone_until_intake_has_handled_its_conversation() -> None:
@@ -200,10 +238,10 @@ async def test_retention_goes_on_past_a_conversation_that_is_still_written_to(mo
 
     @dataclass(frozen=True, slots=True)
     class Noting(Beginning):
-        async def carry_out(self, erasure: Erasure) -> Receipt:
-            receipt = await Beginning.carry_out(self, erasure)
-            done.append(erasure.request_id)
-            return receipt
+        async def carry_out_all(self, erasures: Sequence[Erasure]) -> list[Receipt]:
+            receipts = await Beginning.carry_out_all(self, erasures)
+            done.extend(one.request_id for one in erasures)
+            return receipts
 
     async def found(*_: object) -> list[ErasureRequest]:
         return [request(0), request(1)]

@@ -71,6 +71,23 @@ class Conversation:
         resting = {reply_id for reply_id, cited in self.cited.items() if not set(ids).isdisjoint(cited)}
         return {*ids, *(one.event.utterance_id for one in self.said if one.event.reply_id in resting)}
 
+    def without(self, erasure: Erasure, erased: ErasedPart | None) -> "Conversation | None":
+        """The same without what an erasure takes that began since; `None` where only the log tells, as of a whole one.
+
+        ``erased``: all that is erased now. Placeholders give no lines and move no numbers: only what is erased goes.
+        """
+        if erasure.is_whole:
+            return None
+        places = {place.position for place in erasure.placeholders}
+        said = tuple(one for one in self.said if one.position not in places)
+        left = {one.event.utterance_id for one in said}
+        gone = {one.event.utterance_id for one in self.said} - left
+        sessions = tuple(
+            replace(one, utterance_ids=tuple(id_ for id_ in one.utterance_ids if id_ not in gone))
+            for one in self.sessions
+        )
+        return replace(self, said=said, sessions=sessions, erased=erased)
+
     @classmethod
     def of(
         cls, records: Sequence[Record], derived: Derived, until: int, epoch: int, erased: ErasedPart | None

@@ -34,13 +34,19 @@ async def keys_in_use(settings: Settings, key: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class KeyChange:
-    """The change of a conversation's data key in an erasure. ``settings`` and ``clients``: of one generation."""
+    """The change of a conversation's data key in erasures. ``settings`` and ``clients``: of one generation."""
 
     settings: Settings
     clients: Clients
-    erasure: Erasure
+    erasures: Sequence[Erasure]
+    """Those that are carried out, of one conversation."""
     part: ErasedPart
     partitions: int
+
+    @property
+    def keys(self) -> set[str]:
+        """The ids of the data keys that the conversation had when the erasures began."""
+        return {key_id for erasure in self.erasures for key_id in erasure.keys}
 
     async def begin(self) -> None:
         """Make another key current, unless that was done; from here on the state is sealed with it at the next swap."""
@@ -76,12 +82,12 @@ class KeyChange:
             await self.clients.publisher.publish(messages[at : at + _BATCH])
 
     async def finish(self) -> tuple[DestroyedKey, ...]:
-        """Destroy the old keys, and return all that the erasure has destroyed, in earlier attempts, too."""
+        """Destroy the old keys, and return all that the erasures have destroyed, in earlier attempts, too."""
         data_keys = self.clients.data_keys
         if data_keys is None:
             return ()
         old = await self._old()
-        why = Destruction.ERASED if self.erasure.numbers is not None else Destruction.REPLACED
+        why = Destruction.ERASED if any(one.is_whole for one in self.erasures) else Destruction.REPLACED
         for one in await data_keys.keys(self.part.key):
             if one.id in old:  # also with a tombstone: an interrupted attempt may have left the key in a file
                 await data_keys.destroy(one.id, why)
@@ -98,7 +104,7 @@ class KeyChange:
         kafka, names, epoch = self.settings.kafka_settings, self.settings.names, self.settings.log_epoch
         stored = await ConversationLog(kafka, names, self.part.key, self.partitions).stored()
         copies = (record for record in stored if record.topic == Topic.LOG and _is_erased(record, self.part, epoch))
-        return {*self.erasure.keys, *filter(None, map(key_id_of, copies))}
+        return {*self.keys, *filter(None, map(key_id_of, copies))}
 
 
 def _is_erased(record: Record, part: ErasedPart, epoch: int) -> bool:

@@ -3,6 +3,8 @@
 import hashlib
 import hmac
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from pydantic import Field, ValidationError
@@ -79,6 +81,32 @@ class Receipt(Value):
     def body(self) -> bytes:
         """The signed text: the receipt without its signature, as compact JSON in the order of its fields."""
         return self.model_copy(update={"signature": ""}).to_json()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of erasures that were carried out together in one conversation."""
+
+    after: Mapping[bool, Mapping[str, int]]
+    """Whether all of the conversation went → counts by place, as they are now."""
+    remains: tuple[Remains, ...]
+    keys: tuple[DestroyedKey, ...]
+    not_covered: tuple[NotCovered, ...]
+
+    def receipt_of(self, erasure: Erasure, done: datetime) -> Receipt:
+        """The receipt of one of them, not signed yet."""
+        return Receipt(
+            request_id=erasure.request_id,
+            level=erasure.level,
+            subject=subject_of(erasure),
+            requested=erasure.at,
+            done=done,
+            utterances=len(erasure.refused),
+            places=places_of(erasure.before, self.after.get(erasure.is_whole, {}), whole=erasure.is_whole),
+            remains=self.remains,
+            keys=self.keys,
+            not_covered=self.not_covered,
+        )
 
 
 def signed(receipt: Receipt, secret: bytes) -> Receipt:

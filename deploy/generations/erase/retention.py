@@ -102,5 +102,5 @@ async def run_retention(eraser: Eraser, now: datetime, tenant: str | None = None
         except RequestRefused as fault:
             log.info("retention: %s", fault)
         else:
-            await outcome.carry_out(eraser, erasure)
+            await outcome.carry_out(eraser, [erasure])
     return outcome

@@ -2,12 +2,12 @@
 
 Intent in the ledger of erasures → a new data key → in each generation: derive again without it, seal the rest of the
 log anew, swap (which fences late workers), index, replies, letters, timer, notice to those who follow memory → the old
-keys destroyed → files rewritten → mark in the state store → receipt in the ledger.
+keys destroyed → files rewritten → mark in the state store → receipt in the ledger. Of several erasures in one
+conversation each has its intent, mark and receipt; the steps between are taken once, for all that has begun.
 """
 
 import asyncio
 import logging
-import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -18,12 +18,13 @@ from typing import Final
 from eunoe.deploy.clients.bootstrap import Clients, open_clients
 from eunoe.deploy.clients.live_settings import settings_in
 from eunoe.deploy.clients.shared import open_redis
-from eunoe.deploy.generations.erase.data_keys import KeyChange, keys_in_use
+from eunoe.deploy.generations.erase.data_keys import KeyChange
 from eunoe.deploy.generations.erase.files import rewrite_files
 from eunoe.deploy.generations.erase.in_flight import wait_for_replies
 from eunoe.deploy.generations.erase.limits import door_kept, not_covered
 from eunoe.deploy.generations.erase.places import Naming, count_places
-from eunoe.deploy.generations.erase.receipt import NotCovered, Receipt, Remains, places_of, signed, subject_of
+from eunoe.deploy.generations.erase.planning import Planning
+from eunoe.deploy.generations.erase.receipt import NotCovered, Outcome, Receipt, Remains, signed
 from eunoe.deploy.generations.erase.traces import close_letters, drop_replies, forget_conversation
 from eunoe.deploy.generations.followers import tell_followers
 from eunoe.deploy.generations.handled_log import INTAKE, HandledLog
@@ -33,27 +34,18 @@ from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.erasure import (
-    Count,
     ErasedPart,
     Erasure,
     ErasureDone,
     ErasureLedger,
-    ErasureLevel,
     ErasureRequest,
     erased_parts,
 )
-from eunoe.schemas.errors import Refused, RequestRefused, Unavailable
+from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.memory import DerivedReason
 from eunoe.streams.admin import check_partitions
 from eunoe.workers.derive.digest import read_digest
-from eunoe.workers.derive.erasing import Conversation, erasure_of
-from eunoe.workers.derive.pipeline import Deriver
-from eunoe.workers.intake.head import Head
-from eunoe.workers.intake.state import HEAD
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
-from eunoe.workers.respond.stage import CITED, Cited
-from eunoe.workers.respond.stage import NAME as RESPOND
-from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.erasures import AppliedErasures
 from eunoe.workers.stores.generations import FIRST, Generation, GenerationState, RedisGenerations
 
@@ -79,6 +71,8 @@ class Eraser:
     report: ReportProgress = field(default=_quiet)
     intake_s: float = HANDLED_S
     """Seconds for which it waits for intake to handle what a conversation's log holds."""
+    goes_on: bool = False
+    """Whether it carries out next what it has begun: then nobody needs to be told of the command that does."""
 
     async def plan(self, request: ErasureRequest) -> Erasure:
         """The ledger entry that the request would make; nothing is written.
@@ -87,81 +81,70 @@ class Eraser:
         `RequestRefused` where something of it is unknown or erased already, `NotNow` while a generation is being made,
         `Refused` for an installation that does not fit, `Unhandled` where intake is too far behind, `Unavailable`.
         """
-        for settings in await self.generations():
-            await _partitions(settings)  # or the erasure would stop there, when it has begun
-        before = await self.ledger.erasures(request.key)
-        if any(one.request_id == request.request_id for one in before):
-            raise RequestRefused(
-                f"{request.key}: there is an erasure {request.request_id!r} already: choose another id"
-            )
-        part = ErasedPart.of(before)
-        async with self.opened(self.settings) as (clients, repairer):
-            there = await self._read(clients, repairer, request, part)
-            erasure = await self._entry(request, there)
-            after = ErasedPart.of([*before, erasure])
-            assert after is not None
-            counts = await count_places(clients, after, whole=erasure.numbers is not None)
-            letters = Count(
-                place="dead-letters", count=await close_letters(clients, self.settings, after, dry_run=True)
-            )
-            return erasure.model_copy(update={"before": (*counts, *([letters] if letters.count else []))})
-
-    async def _entry(self, request: ErasureRequest, there: Conversation) -> Erasure:
-        try:
-            return erasure_of(request, there, secrets.token_hex(16))
-        except RequestRefused as fault:
-            if any(one.key == request.key for one in await self.unfinished()):
-                raise type(fault)(f"{fault}; an erasure in it has begun: `eunoe erase replay` finishes it") from None
-            raise
+        async with self.planning() as planning:
+            return await planning.plan(request)
 
     async def begin(self, request: ErasureRequest) -> Erasure:
         """Put the erasure into the ledger: from here on no reader of the log brings it back. Raises as `plan` does."""
-        planned = await self.plan(request)
-        erasure = planned.model_copy(update={"keys": await keys_in_use(self.settings, request.key)})
-        await self.ledger.begin(erasure)
+        async with self.planning() as planning:
+            return await planning.begin(request)
+
+    @asynccontextmanager
+    async def planning(self) -> AsyncIterator[Planning]:
+        """Plans several erasures in one conversation, whose log is read once."""
+        async with AsyncExitStack() as closing:
+            yield Planning(self, closing)
+
+    async def check_generations(self) -> None:
+        """Raise `NotNow` where an erasure that has begun would have to wait; `Unavailable`."""
+        for settings in await self.generations():
+            await _partitions(settings)
+
+    async def check_begun(self) -> None:
+        """Raise `NotNow` where a generation is made since an erasure began: it may have read the ledger before."""
         try:
-            await self.generations()  # one that is being made since may have read the ledger before
+            await self.generations()
         except NotNow as fault:
             raise NotNow(f"{fault}; it has begun now: whoever reads the log leaves it out") from None
-        return erasure
 
     async def carry_out(self, erasure: Erasure) -> Receipt:
-        """Run all steps of an erasure that is in the ledger.
+        """Run all steps of an erasure that is in the ledger. Raises as `carry_out_all` does."""
+        (receipt,) = await self.carry_out_all([erasure])
+        return receipt
 
-        Raises `Refused` while a generation is being made, `Unavailable`, also where Redis has lost meanwhile what was
-        written: then the same erasure is to be carried out again.
+    async def carry_out_all(self, erasures: Sequence[Erasure]) -> list[Receipt]:
+        """Run all steps of erasures of one conversation that are in the ledger: it is derived once for all of them.
+
+        Returns a receipt for each, in their order. Raises `Refused` while a generation is being made, `Unavailable`,
+        also where Redis has lost meanwhile what was written: then the same erasures are to be carried out again.
         """
-        began = int(time())
-        part = erased_parts(await self.ledger.erasures(erasure.key))[erasure.key]
-        whole = erasure.numbers is not None
-        remains, after, files = [], dict[str, int](), tuple[NotCovered, ...]()
+        began, key = int(time()), erasures[0].key
+        part = erased_parts(await self.ledger.erasures(key))[key]  # all that has begun in it, these included
+        remains, files = [], tuple[NotCovered, ...]()
+        after: dict[bool, Mapping[str, int]] = {}
         async with AsyncExitStack() as closing:
-            work = [await self._enter(closing, settings, erasure, part) for settings in await self.generations()]
+            work = [await self._enter(closing, settings, erasures, part) for settings in await self.generations()]
             for one in work:
                 await one.change.begin()
                 remains.append(await one.erase(self.report))
-            if erasure.keys:  # asks on their way are sealed with them; of those that stay, none should be lost
-                await wait_for_replies(work[-1].settings, erasure.key, work[-1].change.partitions)
+            if work[-1].change.keys:  # asks on their way are sealed with them; of those that stay, none should be lost
+                await wait_for_replies(work[-1].settings, key, work[-1].change.partitions)
             destroyed = await work[-1].change.finish()
             for one in work:
                 if one.settings.generation == self.settings.generation:
-                    after = await one.count(whole=whole)
+                    after = {whole: await one.count(whole=whole) for whole in {each.is_whole for each in erasures}}
                 files = await rewrite_files(one.clients, one.settings)
-            await AppliedErasures(work[-1].clients.redis, self.settings.prefix).add(erasure.key, erasure.request_id)
-            await asyncio.gather(*(one.check_kept(began) for one in work))  # a store that goes back now lacks the mark
-        receipt = Receipt(
-            request_id=erasure.request_id,
-            level=erasure.level,
-            subject=subject_of(erasure),
-            requested=erasure.at,
-            done=datetime.now(UTC),
-            utterances=len(erasure.refused),
-            places=places_of(erasure.before, after, whole=whole),
-            remains=tuple(remains),
-            keys=destroyed,
-            not_covered=not_covered(self.settings, files, await door_kept(self.settings)),
+            marks = AppliedErasures(work[-1].clients.redis, self.settings.prefix)
+            for each in erasures:
+                await marks.add(key, each.request_id)
+            await asyncio.gather(*(one.check_kept(began) for one in work))  # a store that goes back now lacks the marks
+        result = Outcome(
+            after, tuple(remains), destroyed, not_covered(self.settings, files, await door_kept(self.settings))
         )
-        receipt = signed(receipt, await self.ledger.secret())
+        return [await self._finish(each, result) for each in erasures]
+
+    async def _finish(self, erasure: Erasure, result: Outcome) -> Receipt:
+        receipt = signed(result.receipt_of(erasure, datetime.now(UTC)), await self.ledger.secret())
         text = receipt.model_dump_json()
         await self.ledger.finish(
             ErasureDone(request_id=erasure.request_id, key=erasure.key, at=receipt.done, receipt=text)
@@ -188,37 +171,11 @@ class Eraser:
             return [key for key in await clients.store.conversations() if key.startswith(tenant_prefix)]
 
     async def _enter(
-        self, closing: AsyncExitStack, settings: Settings, erasure: Erasure, part: ErasedPart
+        self, closing: AsyncExitStack, settings: Settings, erasures: Sequence[Erasure], part: ErasedPart
     ) -> "_InGeneration":
         clients, repairer = await closing.enter_async_context(self.opened(settings, part))
-        change = KeyChange(settings, clients, erasure, part, repairer.log.partitions)
+        change = KeyChange(settings, clients, erasures, part, repairer.log.partitions)
         return _InGeneration(settings, clients, replace(repairer, before_swap=change.seal_anew, tells=False), change)
-
-    async def _read(
-        self, clients: Clients, repairer: Repairer, request: ErasureRequest, part: ErasedPart | None
-    ) -> Conversation:
-        """The conversation as intake has read it.
-
-        Where its log has gone, by the retention of its topic or with its keys, only all of it can be erased: the state
-        tells its numbers then.
-        """
-        key = request.key
-        if request.erases is not ErasureLevel.RETENTION:  # what is old was handled long ago
-            await repairer.log.wait(key, self.intake_s)
-        records, until = await repairer.log.read(key)
-        kept = None
-        if not records and part is None:
-            kept = (await clients.store.scan(INTAKE, key, HEAD)).get(HEAD)
-            if kept is None or not request.is_whole:
-                raise RequestRefused(f"{key}: the log holds no record of it that intake has handled")
-        deriver = Deriver(clients.dependencies, self.settings.runner, RecordedOutcomes(), ("intake",))
-        derived = await deriver.derive(key, records, self.settings.log_epoch, erased=part)
-        rows = await clients.store.scan(RESPOND, key, CITED)
-        cited: dict[str, Sequence[str]] = {id_: Cited.from_json(text).utterance_ids for id_, text in rows.items()}
-        there = Conversation.of(records, derived, until, self.settings.log_epoch, part)
-        if kept is not None:
-            there = replace(there, head=Head.from_json(kept))
-        return there.with_cited(cited)
 
     async def generations(self) -> list[Settings]:
         """The settings of all generations, the live one last; raises `Refused` while one is being made."""
