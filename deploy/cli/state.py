@@ -1,10 +1,12 @@
 """`eunoe state`."""
 
 import asyncio
+import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Final
 
+import orjson
 import typer
 from rich.markup import escape
 from rich.padding import Padding
@@ -18,7 +20,7 @@ from eunoe.deploy.clients.shared import open_store, store_keys
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.inspect.decisions import DecisionShare, joined
-from eunoe.deploy.inspect.state import CheckedState, all_conversations, is_known, read_states
+from eunoe.deploy.inspect.state import CheckedState, all_conversations, check_state
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, SnapshotLost
 from eunoe.schemas.events import DEFAULT_TENANT
@@ -132,28 +134,44 @@ async def _read(settings: Settings, wanted: Wanted) -> tuple[list[CheckedState],
         index = QdrantIndex(client, store_keys(settings))
         for key in await store.conversations() if wanted.key is None else [wanted.key]:
             try:
-                states += await checked(store, index, key, wanted)
+                found = await checked(store, index, key, wanted)
             except SnapshotLost as fault:
                 if wanted.key is not None:
                     raise
                 lost[key] = str(fault)
+            else:
+                states += [] if found is None else [found]
     return states, lost
 
 
-async def checked(store: RedisStore | MemoryStore, index: VectorIndex, key: str, wanted: Wanted) -> list[CheckedState]:
-    """The report of one conversation; empty for an unknown one.
+async def checked(store: RedisStore | MemoryStore, index: VectorIndex, key: str, wanted: Wanted) -> CheckedState | None:
+    """The report of one conversation; `None` for an unknown one.
 
     Raises `Refused` for an unknown one that is the only one wanted, `Unavailable` when a server is down.
     """
-    found = await read_states(store, index, [key], log_times=wanted.log_times)
-    if wanted.key is not None and not any(map(is_known, found)):
+    found = await check_state(
+        store, index, key, log_times=wanted.log_times, shares=wanted.shares, keeps=wanted.keeps or wanted.prints
+    )
+    if wanted.key is not None and (found is None or not found.is_known):
         tenant, conversation = split_key(key)
-        raise Refused(f"no conversation {conversation!r} of tenant {tenant!r}{ASKED_ONLY if found else ''}")
-    states = [CheckedState.of(each, shares=wanted.shares, keeps=wanted.keeps) for each in found]
-    if wanted.prints:
-        for read, each in zip(found, states, strict=True):
-            print_json({"key": each.key, "sha256": each.sha256, "state": read.digest.state})
-    return states
+        raise Refused(f"no conversation {conversation!r} of tenant {tenant!r}{ASKED_ONLY if found is not None else ''}")
+    if found is not None and wanted.prints:
+        _print_state(found)
+    return found if found is None or wanted.keeps else replace(found, packed=None)
+
+
+def _print_state(found: CheckedState) -> None:
+    """Print a state as JSON, as it is unpacked; a terminal has it whole, and indented."""
+    packed, head = found.packed, {"key": found.key, "sha256": found.sha256}
+    assert packed is not None
+    if sys.stdout.isatty():
+        print_json({**head, "state": packed.whole(found.progress)})
+        return
+    file = sys.stdout.buffer
+    file.write(orjson.dumps(head).removesuffix(b"}") + b',"state":')
+    file.writelines(packed.json(found.progress))
+    file.write(b"}\n")
+    file.flush()
 
 
 def _print_hashes(states: list[CheckedState], *, whole: bool) -> None:
@@ -210,7 +228,7 @@ def _conversation(each: CheckedState) -> dict[str, Any]:
         ],
         "lost_evidence": list(each.lost_evidence),
         "unfinished": [{"stage": part.stage, "why": part.why} for part in each.unfinished],
-        **({} if each.state is None else {"state": each.state}),
+        **({} if each.packed is None else {"state": each.packed.whole(each.progress)}),
     }
 
 

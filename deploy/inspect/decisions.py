@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from eunoe.schemas.events import Provenance
+from eunoe.workers.derive.digest import Row
 
 Document = Mapping[str, Any]
 
@@ -35,48 +36,88 @@ def decision_shares(state: Document) -> list[DecisionShare]:
     The stage is that of the provenance: a memory that stage summarize formed counts there, although stage update
     stores it. Replies and segmentations are no part of the state.
     """
-    sessions = _sessions(state)
-    found: dict[tuple[str, int | None, Provenance], int] = {}
-    for document, session in _documents(state, sessions):
-        made_by = Provenance.model_validate(document["made_by"])
-        if made_by.prompt is not None:
-            key = (made_by.code.partition("/")[0], session, made_by)
-            found[key] = found.get(key, 0) + 1
-    return [_share(stage, found) for stage in dict.fromkeys(stage for stage, _, _ in found)]
+    found = DecisionCount()
+    for at, (stage, part) in enumerate(state.items()):
+        for number, (table, rows) in enumerate(part.get("tables", {}).items()):
+            for place, (id_, document) in enumerate(rows.items()):
+                found.add(Row(stage, table, (at, number, place), id_, document))
+    return found.shares()
 
 
-def _sessions(state: Document) -> dict[str, int]:
-    """Id of a document → the session that made it, over all tables."""
-    return {
-        id_: document["session"]
-        for part in state.values()
-        for table in part.get("tables", {}).values()
-        for id_, document in table.items()
-        if isinstance(document, dict) and isinstance(document.get("session"), int)
-    }
+_Session = int | tuple[str, "_Session"] | None
+"""A session, or the id of a memory whose session it is, with that which it is where there is no such memory."""
 
 
-def _documents(state: Document, sessions: Mapping[str, int]) -> Iterator[tuple[Document, int | None]]:
-    """All documents with a provenance, each with its session."""
-    for part in state.values():
-        for table in part.get("tables", {}).values():
-            for document in table.values():
-                yield from _walk(document, None, sessions)
+_TABLES: Final = 64
+"""More than the tables of a stage."""
+_MANY: Final = 2**40
+"""More than the sessions of a conversation. One number of both takes less room than a pair."""
 
 
-def _walk(node: Any, session: int | None, sessions: Mapping[str, int]) -> Iterator[tuple[Document, int | None]]:  # noqa: ANN401 - JSON
+class DecisionCount:
+    """Counts decisions document by document, in any order of them."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, int] = {}
+        """Id of a document → the session that made it, behind the place of the table that tells it: the last counts."""
+        self._found: dict[tuple[str, _Session, Provenance], int] = {}
+        self._first: dict[str, tuple[int, int, int]] = {}
+        """Stage → the place of its first decision."""
+        self._known: dict[Provenance, Provenance] = {}
+
+    def add(self, row: Row) -> None:
+        """Count the decisions of a document."""
+        document = row.document
+        if isinstance(document, dict) and isinstance(document.get("session"), int):
+            told = (row.place[0] * _TABLES + row.place[1]) * _MANY + document["session"]
+            self._sessions[row.id] = max(self._sessions.get(row.id, 0), told)
+        for node, session in _walk(document, None):
+            made_by = Provenance.model_validate(node["made_by"])
+            if made_by.prompt is None:
+                continue
+            made_by = self._known.setdefault(made_by, made_by)
+            stage = made_by.code.partition("/")[0]
+            self._first[stage] = min(self._first.get(stage, row.place), row.place)
+            key = (stage, session, made_by)
+            self._found[key] = self._found.get(key, 0) + 1
+
+    def shares(self) -> list[DecisionShare]:
+        """A row for each stage that asked a model, see `decision_shares`."""
+        found: dict[tuple[str, int | None, Provenance], int] = {}
+        for (stage, session, made_by), documents in self._found.items():
+            key = (stage, self._resolved(session), made_by)
+            found[key] = found.get(key, 0) + documents
+        return [_share(stage, found) for stage in sorted(self._first, key=self._first.__getitem__)]
+
+    def _resolved(self, session: _Session) -> int | None:
+        while isinstance(session, tuple):
+            told = self._sessions.get(session[0])
+            session = session[1] if told is None else told % _MANY
+        return session
+
+
+def _walk(node: Any, session: _Session) -> Iterator[tuple[Document, _Session]]:  # noqa: ANN401 - JSON
+    """All parts of a document with a provenance, each with its session."""
     if isinstance(node, list):
         for part in node:
-            yield from _walk(part, session, sessions)
+            yield from _walk(part, session)
     if not isinstance(node, dict):
         return
-    own = node.get("session", node.get("changed", sessions.get(str(node.get("newer")), session)))
-    session = own if isinstance(own, int) else session
+    session = _session_of(node, session)
     if isinstance(node.get("made_by"), dict):
         yield node, session
     for part in node.values():
         if isinstance(part, dict | list):
-            yield from _walk(part, session, sessions)
+            yield from _walk(part, session)
+
+
+def _session_of(node: Document, above: _Session) -> _Session:
+    own = node.get("session", node.get("changed"))
+    if isinstance(own, int):
+        return own
+    if "session" in node or "changed" in node or "newer" not in node:
+        return above
+    return (str(node["newer"]), above)
 
 
 def _share(stage: str, found: Mapping[tuple[str, int | None, Provenance], int]) -> DecisionShare:

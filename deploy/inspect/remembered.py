@@ -8,7 +8,7 @@ from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.segments import NAME as COMPRESS
 from eunoe.workers.compress.segments import SEGMENTS
-from eunoe.workers.derive.digest import read_digest
+from eunoe.workers.derive.digest import hash_state
 from eunoe.workers.link.reads import all_edges
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
 from eunoe.workers.tree.reads import read_tree
@@ -36,7 +36,7 @@ async def read_both(old: StateStore, new: StateStore, key: str) -> tuple[Remembe
 
 
 async def _digest(store: StateStore, key: str) -> str:
-    return (await read_digest(store, key, _DIGESTED)).sha256
+    return (await hash_state(store, key, _DIGESTED)).sha256
 
 
 async def _remembered(store: StateStore, key: str, digest: str) -> Remembered:

@@ -105,12 +105,12 @@ async def view_memories(store: StateStore, key: str, time: datetime | None, *, a
 
     None are there before the first session is remembered; the view is `None` where the conversation is unknown.
     """
-    steps = await all_steps(store, key)
-    if not steps:
+    first = next(await all_steps(store, key), None)
+    if first is None:
         return MemoriesView((), None) if await is_known(store, key) else None
     known = await (all_memories(store, key) if time is None else memories_at(store, key, time))
     shown = (memory for memory in known if all_ or memory.status is MemoryStatus.CURRENT)
-    return MemoriesView(tuple(shown), steps[0].known_from)
+    return MemoriesView(tuple(shown), first.known_from)
 
 
 async def view_history(store: StateStore, key: str, begins: str) -> list[HistoryEntry] | None:

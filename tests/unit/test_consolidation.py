@@ -12,7 +12,7 @@ from eunoe.workers.update.evidence import lost_evidence
 from eunoe.workers.update.lifecycle import Lifecycle
 from eunoe.workers.update.memories import summary_memories
 from eunoe.workers.update.operator import Operation, OperationJudgement, OperationPair, OperationVerdict
-from eunoe.workers.update.reads import all_memories, all_steps
+from eunoe.workers.update.reads import all_endings, all_memories, all_steps
 from eunoe.workers.update.settings import UpdateSettings
 from tests.support.in_memory import START
 from tests.support.updates import KEY, MADE, Updates, formed
@@ -101,7 +101,7 @@ def test_a_fusion_loses_no_number_no_denial_and_no_evidence(texts: list[str]):
     fusions = offered(((one, other) for one in known for other in known), SHARE)
     apply_fusions(life, fusions, (KEY, 9, 0, 0), START)
     after = {one.memory_id: one for one in [*known, *life.touched]}
-    assert lost_evidence(after, []) == []
+    assert lost_evidence({id_: one.ending for id_, one in after.items()}, []) == []
     telling = {word for one in known for word in one.text.split() if word in {"three", "four", "never"}}
     assert {word for one in life.current for word in one.text.split() if word in telling} == telling
     for fusion, new in zip(fusions, (one for one in life.touched if one.origin is MemoryOrigin.FUSION), strict=True):
@@ -139,7 +139,7 @@ async def test_the_writer_fuses_what_its_sessions_let_pass(every: int, holding: 
     await updates.hear(*(formed(number, *texts) for number, texts in enumerate(SAID, 1)))
     assert len(await updates.current()) == holding
     memories = {one.memory_id: one for one in await all_memories(updates.store, KEY)}
-    assert lost_evidence(memories, await all_steps(updates.store, KEY)) == []
+    assert lost_evidence(await all_endings(updates.store, KEY), await all_steps(updates.store, KEY)) == []
     fused = [one for one in memories.values() if one.origin is MemoryOrigin.FUSION]
     assert [(one.text, one.session, len(one.evidence)) for one in fused] == [(f"{BASE} again", 3, 2)] * bool(every)
     events = [formed(number, *texts) for number, texts in enumerate(SAID, 1)]

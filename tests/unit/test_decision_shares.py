@@ -1,12 +1,14 @@
 """Shares of decisions made offline, read from the state of a conversation."""
 
+from itertools import permutations
+
 from eunoe.deploy.datasets.load import load_conversation
 from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.deploy.evaluate.indexed import unasked
-from eunoe.deploy.inspect.decisions import DecisionShare, decision_shares, joined
+from eunoe.deploy.inspect.decisions import DecisionCount, DecisionShare, decision_shares, joined
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
 from eunoe.schemas.identity import conversation_key
-from eunoe.workers.derive.digest import read_digest
+from eunoe.workers.derive.digest import Row, read_digest
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.tree.settings import TreeSettings
@@ -77,3 +79,36 @@ def test_decisions_of_a_session_count_once_and_by_items():
         DecisionShare("link", decisions=2, fell_back=2, items=80, items_offline=4),
     ]
     assert joined(shares).offline == 5 / 83
+
+
+async def test_the_order_in_which_documents_are_counted_changes_nothing():
+    by_model = made_by("link/1", items=4, fell_back=1)
+    state = {
+        "update": {
+            "tables": {"memories": {"m1": {"session": 1, "made_by": made_by("summarize/1")}, "m2": {"session": 2}}}
+        },
+        "link": {
+            "tables": {
+                "vertices": {"m2": {"session": 7}},
+                "edges": {
+                    "m1": {"edges": [{"newer": "m1", "made_by": by_model}, {"newer": "m2", "made_by": by_model}]},
+                    "m3": {"edges": [{"newer": "gone", "made_by": by_model}]},
+                },
+            }
+        },
+    }  # fmt: skip
+    rows = [
+        Row(stage, table, (at, number, place), id_, document)
+        for at, (stage, part) in enumerate(state.items())
+        for number, (table, documents) in enumerate(part["tables"].items())
+        for place, (id_, document) in enumerate(documents.items())
+    ]
+    for order in permutations(rows):
+        found = DecisionCount()
+        for row in order:
+            found.add(row)
+        assert found.shares() == decision_shares(state)
+    assert [(row.stage, row.decisions, row.items, row.items_offline) for row in decision_shares(state)] == [
+        ("summarize", 1, 1, 0),
+        ("link", 3, 12, 3),
+    ]

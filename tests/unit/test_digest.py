@@ -1,20 +1,25 @@
 """The state digest: the same events give the same hash, anything else another; and the index is held against it."""
 
+import json
+import weakref
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.deploy.inspect.state import counts_of, read_states
-from eunoe.schemas.decisions import Collection, Point
-from eunoe.workers.derive.digest import LOG_TIMES, StateDigest, canonical, hash_of, hash_of_all, read_digest
+from eunoe.deploy.inspect.packed_state import PackedState
+from eunoe.deploy.inspect.state import check_state, read_states
+from eunoe.schemas.decisions import Collection, Commit, Point, Scope
+from eunoe.workers.derive.digest import LOG_TIMES, canonical, hash_of, hash_of_all, hash_state, read_digest
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.derive.index_audit import Disagreement, Finding, compare_index
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stage import ApplyOrder
+from eunoe.workers.stores.memory import MemoryStore
 from eunoe.workers.stores.memory_index import MemoryIndex
 from tests.support.in_memory import Clock, ended, make_pipeline, utterance
 
@@ -80,11 +85,72 @@ async def test_a_digest_holds_what_all_five_papers_structures_derive() -> None:
     assert applied == {"blend": 0, **by_session}
 
 
-def test_edges_are_counted_and_not_their_documents() -> None:
+async def test_edges_are_counted_and_not_their_documents() -> None:
+    store, index = MemoryStore(), MemoryIndex()
     rows = {"m2": {"edges": [{"older": "m1"}]}, "m3": {"edges": [{"older": "m1"}, {"older": "m2"}]}}
-    digest = StateDigest(KEY, {"link": {"tables": {"edges": rows, "vertices": {"m1": {}}}}})
-    assert counts_of(digest) == {"link/edges": 3, "link/vertices": 1}
-    assert counts_of(StateDigest(KEY, {})) == {}
+    store._tables["link", KEY, "edges"] = {id_: json.dumps(row) for id_, row in rows.items()}
+    store._tables["link", KEY, "vertices"] = {"m1": "{}"}
+    state = await check_state(store, index, KEY)
+    assert state is not None
+    assert state.counts == {"link/edges": 3, "link/vertices": 1}
+    assert await check_state(store, index, "default/nobody") is None
+
+
+NAMES = st.text(max_size=5) | st.sampled_from(("known_from", "session", "a", "B"))
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False, allow_infinity=False) | NAMES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=8,
+)
+PLACES = sorted((stage, table) for stage, spec in STAGES.items() for table in spec.tables.digested)
+STATES = st.dictionaries(st.sampled_from(PLACES), st.dictionaries(NAMES, st.dictionaries(NAMES, VALUES), max_size=4))
+
+
+@given(STATES, st.booleans(), st.integers(0, 3))
+async def test_a_state_that_is_hashed_table_by_table_has_the_same_hash_and_the_same_text(
+    tables: dict[tuple[str, str], dict[str, dict[str, object]]], log_times: bool, applied: int
+) -> None:
+    store, packed = MemoryStore(), PackedState()
+    for (stage, table), rows in tables.items():
+        store._tables[stage, KEY, table] = {id_: json.dumps(row) for id_, row in rows.items()}
+    if applied:
+        await store.commit(Scope("update", KEY), Commit(expect=0, applied=applied))
+    whole = await read_digest(store, KEY, STAGES, log_times=log_times)
+    hashed = await hash_state(store, KEY, STAGES, packed.add, log_times=log_times)
+    assert hashed.sha256 == whole.sha256
+    assert b"".join(packed.json(hashed.progress)) == orjson.dumps(whole.state)
+    counts = {f"{stage}/{table}": rows for stage, found in hashed.tables.items() for table, rows in found.items()}
+    assert list(counts.items()) == list(whole.counts.items())
+    progress = {name: {key: part[key] for key in part if key != "tables"} for name, part in whole.state.items()}
+    assert list(hashed.progress.items()) == list(progress.items())
+
+
+class Rows(dict[str, str]):
+    """A table that was read."""
+
+
+class Watched(MemoryStore):
+    """Notes how many other tables are held when one is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: list[weakref.ref[Rows]] = []
+        self.held = 0
+
+    async def scan(self, stage: str, key: str, table: str) -> dict[str, str]:
+        self.held = max(self.held, sum(one() is not None for one in self.read))
+        rows = Rows(await super().scan(stage, key, table))
+        self.read.append(weakref.ref(rows))
+        return rows
+
+
+async def test_a_state_is_hashed_without_a_second_table_in_memory() -> None:
+    store = Watched()
+    store._tables = (await told(make_pipeline())).store._tables
+    digest = await read_digest(store, KEY, STAGES)
+    store.held = 0
+    assert (await hash_state(store, KEY, STAGES)).sha256 == digest.sha256
+    assert store.held == 0
 
 
 async def test_a_pipeline_at_rest_agrees_with_its_index_and_has_nothing_under_way() -> None:

@@ -11,7 +11,7 @@ from eunoe.workers.update.applying import apply_summary
 from eunoe.workers.update.evidence import EvidenceLost, check_evidence, lost_evidence
 from eunoe.workers.update.lifecycle import ENDED, Cause, Lifecycle
 from eunoe.workers.update.memories import SessionSteps, Step, summary_memories
-from eunoe.workers.update.reads import all_memories, all_steps
+from eunoe.workers.update.reads import all_endings, all_memories, all_steps
 from tests.support.in_memory import START, make_pipeline, utterance
 from tests.support.in_memory import ended as ended_session
 from tests.support.updates import KEY, Updates, formed
@@ -43,7 +43,7 @@ def test_what_the_lifecycle_allows_keeps_the_evidence():
     life.retire(NEW.memory_id, Cause(START, ""))
     check_evidence(life, [LATER])
     after = {memory.memory_id: memory for memory in life.touched}
-    assert lost_evidence(after, []) == []
+    assert lost_evidence({id_: memory.ending for id_, memory in after.items()}, []) == []
     retired = after[NEW.memory_id].ending
     assert retired is not None
     assert retired.because == ENDED
@@ -71,7 +71,7 @@ def test_what_a_session_brings_must_be_stored():
 def test_a_whole_conversation_is_searched_for_lost_evidence():
     added = [Step(kind=ChangeKind.ADDED, memory_id=memory.memory_id, at=START) for memory in (OLD, NEW, LATER)]
     steps = [SessionSteps(session=1, known_from=START, steps=tuple(added))]
-    known = {OLD.memory_id: ended(OLD, "nobody", "x"), NEW.memory_id: ended(NEW, None, "")}
+    known = {one.memory_id: one.ending for one in (ended(OLD, "nobody", "x"), ended(NEW, None, ""))}
     assert lost_evidence(known, steps) == sorted(
         [
             f"{LATER.memory_id} was added and is not stored",
@@ -86,11 +86,10 @@ async def test_no_conversation_loses_evidence(drawn: tuple[list[list[str]], dict
     sessions, script = drawn
     updates = Updates(script=script)
     await updates.hear(*(formed(number, *texts) for number, texts in enumerate(sessions, 1)))
-    memories = {memory.memory_id: memory for memory in await all_memories(updates.store, KEY)}
-    assert lost_evidence(memories, await all_steps(updates.store, KEY)) == []
+    assert lost_evidence(await all_endings(updates.store, KEY), await all_steps(updates.store, KEY)) == []
     said = {line.utterance_id for number, texts in enumerate(sessions, 1) for draft in formed(number, *texts).drafts
             for line in draft.evidence}  # fmt: skip
-    assert {line.utterance_id for memory in memories.values() for line in memory.evidence} == said
+    assert {line.utterance_id for memory in await all_memories(updates.store, KEY) for line in memory.evidence} == said
 
 
 async def test_a_writer_that_drops_a_sentence_writes_nothing(monkeypatch: pytest.MonkeyPatch):

@@ -2,17 +2,20 @@
 
 import asyncio
 import gc
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from io import StringIO
 
+import orjson
 import pytest
 import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
 from eunoe.deploy.cli import state as command
-from eunoe.deploy.inspect.state import ConversationState, is_known, read_states
+from eunoe.deploy.inspect.packed_state import PackedState
+from eunoe.deploy.inspect.state import CheckedState, check_state, read_states
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.errors import Refused
@@ -63,8 +66,9 @@ def run(*words: str) -> str:
 async def test_an_ask_that_is_recorded_is_known(record: bool) -> None:
     pipeline = make_pipeline()
     await pipeline.produce(utterance(1, ask=Ask(request_id="r", record=record)))
-    (state,) = await read_states(pipeline.store, pipeline.index, ["default/c"])
-    assert is_known(state) is record
+    state = await check_state(pipeline.store, pipeline.index, "default/c")
+    assert state is not None
+    assert state.is_known is record
 
 
 def test_a_conversation_of_which_nothing_is_known_is_refused(serve: Serve) -> None:
@@ -127,7 +131,7 @@ async def test_sessions_that_wait_for_one_before_are_counted(numbers: tuple[int,
 
 
 def states_held() -> int:
-    return sum(isinstance(thing, StateDigest) for thing in gc.get_objects())
+    return sum(isinstance(thing, StateDigest | PackedState) for thing in gc.get_objects())
 
 
 @pytest.mark.parametrize("words", [["--digest"], ["--json"], ["--dump"], []])
@@ -143,12 +147,28 @@ def test_all_conversations_are_reported_and_no_state_is_held_longer_than_its_rep
 
     pipeline, before, held = asyncio.run(told()), states_held(), list[int]()
 
-    async def watched(store: MemoryStore, *rest: object, **options: bool) -> list[ConversationState]:
+    async def watched(store: MemoryStore, *rest: object, **options: bool) -> CheckedState | None:
         held.append(states_held() - before)
-        return await read_states(store, *rest, **options)
+        return await check_state(store, *rest, **options)
 
     serve(pipeline)
-    monkeypatch.setattr(command, "read_states", watched)
+    monkeypatch.setattr(command, "check_state", watched)
     out = run("--all", *words)
     assert held == [0, 0, 0]
     assert all(f"default/{conversation}" in out for conversation in "abc")
+
+
+@pytest.mark.parametrize("words", [["--dump"], ["--dump", "--json"], ["--dump", "--log-times"]], ids=" ".join)
+def test_a_dump_is_the_state_behind_its_hash(serve: Serve, words: list[str]) -> None:
+    pipeline = make_pipeline()
+    asyncio.run(pipeline.produce(utterance(1, "I moved to Oslo with José."), ended()))
+    serve(pipeline)
+    log_times = "--log-times" in words
+    (read,) = asyncio.run(read_states(pipeline.store, pipeline.index, ["default/c"], log_times=log_times))
+    state = {"sha256": read.digest.sha256, "state": read.digest.state}
+    out = run("c", *words)
+    if "--json" in words:
+        (found,) = json.loads(out)["conversations"]
+        assert {name: found[name] for name in state} == state
+    else:
+        assert out.encode() == orjson.dumps({"key": "default/c", **state}) + b"\n"

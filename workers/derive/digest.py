@@ -6,9 +6,9 @@ clock: neither durations nor, unless asked for, the log's times.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 
@@ -50,8 +50,7 @@ class StateDigest:
 
 def hash_of(value: object) -> str:
     """The SHA-256 of a value's canonical JSON: sorted keys, no white space, UTF-8."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_text(value).encode()).hexdigest()
 
 
 class Hashed(Protocol):
@@ -88,20 +87,134 @@ def canonical(value: object, *, log_times: bool = False) -> Any:  # noqa: ANN401
 async def read_digest(
     store: StateStore, key: str, specs: Mapping[str, StageSpec], *, log_times: bool = False
 ) -> StateDigest:
-    """The digest of a conversation as the store has it now; raises `Unavailable` when the store is."""
+    """The digest of a conversation as the store has it now, with all of its state; raises `Unavailable`."""
     parts = {name: await _read_stage(store, key, spec, log_times=log_times) for name, spec in specs.items()}
     return StateDigest(key, {name: part for name, part in parts.items() if part})
 
 
 async def _read_stage(store: StateStore, key: str, spec: StageSpec, *, log_times: bool) -> Document:
-    part: Document = {}
-    if spec.order.is_gapless:
-        ledger = await store.ledger(Scope(spec.name, key))
-        part |= {"applied": ledger.applied, "skipped": sorted(ledger.skipped)}
+    part = await _progress(store, key, spec)
     tables = {table: await store.scan(spec.name, key, table) for table in spec.tables.digested}
     read = {table: _documents(found, log_times=log_times) for table, found in tables.items() if found}
     return part | ({"tables": read} if read else {})
 
 
+async def _progress(store: StateStore, key: str, spec: StageSpec) -> Document:
+    if not spec.order.is_gapless:
+        return {}
+    ledger = await store.ledger(Scope(spec.name, key))
+    return {"applied": ledger.applied, "skipped": sorted(ledger.skipped)}
+
+
 def _documents(rows: Mapping[str, str], *, log_times: bool) -> Document:
     return {id_: canonical(orjson.loads(text), log_times=log_times) for id_, text in rows.items()}
+
+
+# ---- document by document
+
+
+class Row(NamedTuple):
+    """A document of the digested state, in canonical form."""
+
+    stage: str
+    table: str
+    place: tuple[int, int, int]
+    """The numbers of its stage, its table and itself, in the order of `StateDigest.state`."""
+    id: str
+    document: Any
+
+
+VisitRow = Callable[[Row], None]
+
+
+@dataclass(frozen=True, slots=True)
+class HashedState:
+    """The hash of a conversation's state and its numbers, without the state: that of years is large."""
+
+    key: str
+    sha256: str
+    """As `StateDigest.sha256`."""
+    progress: Mapping[str, Document]
+    """Stage → ``applied`` and ``skipped``, where it has them; those of `StateDigest.state`, in that order."""
+    tables: Mapping[str, Mapping[str, int]]
+    """Stage → table → number of its documents; stages without any are left out."""
+
+
+async def hash_state(
+    store: StateStore,
+    key: str,
+    specs: Mapping[str, StageSpec],
+    visit: VisitRow = lambda _: None,
+    *,
+    log_times: bool = False,
+) -> HashedState:
+    """The hash that `read_digest` gives, of one table after the other; ``visit`` is called with each document.
+
+    Documents come by stage, table and id, as they are hashed. Raises `Unavailable`.
+    """
+    found = _Hashing(visit, log_times=log_times)
+    order = {name: number for number, name in enumerate(specs)}
+    for name in sorted(specs):
+        await found.stage(store, key, specs[name], order[name])
+    stages = [name for name in specs if name in found.progress]
+    return HashedState(
+        key,
+        found.sha256(),
+        {name: found.progress[name] for name in stages},
+        {name: _in_order(found.tables[name], specs[name]) for name in stages if found.tables[name]},
+    )
+
+
+def _in_order(counts: Mapping[str, int], spec: StageSpec) -> dict[str, int]:
+    return {table: counts[table] for table in spec.tables.digested if table in counts}
+
+
+class _Hashing:
+    """Feeds the canonical JSON of a state to the hash, piece by piece: names sorted on each level."""
+
+    def __init__(self, visit: VisitRow, *, log_times: bool) -> None:
+        self._visit, self._log_times = visit, log_times
+        self._hash = hashlib.sha256(b"{")
+        self.progress: dict[str, Document] = {}
+        self.tables: dict[str, dict[str, int]] = {}
+
+    async def stage(self, store: StateStore, key: str, spec: StageSpec, number: int) -> None:
+        """Hash a stage; ``number``: its place in `StateDigest.state`."""
+        name, part = spec.name, await _progress(store, key, spec)
+        counts: dict[str, int] = {}
+        head = f"{',' if self.progress else ''}{_text(name)}:{_text(part).removesuffix('}')}"
+        for table in sorted(spec.tables.digested):
+            before = "," if counts else f"{head}{',' if part else ''}{_TABLES}"
+            rows = self._table(await store.scan(name, key, table), before, (name, table), spec, number)
+            if rows:
+                counts[table] = rows
+        if not part and not counts:
+            return
+        self._hash.update(b"}}" if counts else f"{head}}}".encode())
+        self.progress[name], self.tables[name] = part, counts
+
+    def _table(self, rows: Mapping[str, str], before: str, names: tuple[str, str], spec: StageSpec, number: int) -> int:
+        """Hash a table, of which nothing is held afterwards; returns the number of its documents."""
+        if rows:
+            self._hash.update(f"{before}{_text(names[1])}:{{".encode())
+            self._rows(rows, names, (number, spec.tables.digested.index(names[1])))
+            self._hash.update(b"}")
+        return len(rows)
+
+    def _rows(self, rows: Mapping[str, str], names: tuple[str, str], above: tuple[int, int]) -> None:
+        places = {id_: place for place, id_ in enumerate(rows)}
+        for number, id_ in enumerate(sorted(rows)):
+            document = canonical(orjson.loads(rows[id_]), log_times=self._log_times)
+            self._hash.update(f"{',' if number else ''}{_text(id_)}:{_text(document)}".encode())
+            self._visit(Row(*names, (*above, places[id_]), id_, document))
+
+    def sha256(self) -> str:
+        self._hash.update(b"}")
+        return self._hash.hexdigest()
+
+
+_TABLES: Final = '"tables":{'
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -6,7 +6,7 @@ say why. The lifecycle and Algorithm 1 keep to that; here it is checked, at each
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from eunoe.schemas.memory import ChangeKind, Memory
+from eunoe.schemas.memory import ChangeKind, Ending, Memory
 from eunoe.workers.update.lifecycle import Lifecycle
 from eunoe.workers.update.memories import SessionSteps
 
@@ -39,29 +39,28 @@ def _changed(life: Lifecycle) -> Iterator[str]:
         lost = _cited(before) - _cited(memory) if before is not None else set()
         if lost:
             yield f"{memory.memory_id} no longer cites {sorted(lost)}"
-        fault = _ending_fault(memory, lambda id_: life.get(id_) is not None)
+        fault = _ending_fault(memory.memory_id, memory.ending, lambda id_: life.get(id_) is not None)
         if fault:
             yield fault
 
 
-def lost_evidence(memories: Mapping[str, Memory], steps: Iterable[SessionSteps]) -> list[str]:
+def lost_evidence(endings: Mapping[str, Ending | None], steps: Iterable[SessionSteps]) -> list[str]:
     """Breaches of the invariant in a whole conversation, in words; empty where there are none.
 
-    ``memories``: all of them by id, ended ones too. ``steps``: the changes of every session.
+    ``endings``: those of all memories by id, `None` for one that holds. ``steps``: the changes of every session.
     """
     added = (step.memory_id for one in steps for step in one.steps if step.kind is ChangeKind.ADDED)
-    faults = [f"{id_} was added and is not stored" for id_ in added if id_ not in memories]
-    faults += [fault for memory in memories.values() if (fault := _ending_fault(memory, memories.__contains__))]
-    return sorted(faults)
+    faults = [f"{id_} was added and is not stored" for id_ in added if id_ not in endings]
+    found = (_ending_fault(id_, ending, endings.__contains__) for id_, ending in endings.items())
+    return sorted([*faults, *filter(None, found)])
 
 
-def _ending_fault(memory: Memory, is_stored: Callable[[str], bool]) -> str:
-    ending = memory.ending
+def _ending_fault(id_: str, ending: Ending | None, is_stored: Callable[[str], bool]) -> str:
     if ending is None:
         return ""
     if ending.by is None:
-        return "" if ending.because else f"{memory.memory_id} was retired without a reason"
-    return "" if is_stored(ending.by) else f"{memory.memory_id} was superseded by {ending.by}, which is not stored"
+        return "" if ending.because else f"{id_} was retired without a reason"
+    return "" if is_stored(ending.by) else f"{id_} was superseded by {ending.by}, which is not stored"
 
 
 def _cited(memory: Memory) -> set[str]:

@@ -10,7 +10,7 @@ from typing import Final
 import orjson
 
 from eunoe.schemas.decisions import Ledger, Scope
-from eunoe.schemas.memory import ChangeKind, Memory
+from eunoe.schemas.memory import ChangeKind, Ending, Memory
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.stores.term_counts import read_numbers
 from eunoe.workers.update.endings import endings_of
@@ -151,6 +151,13 @@ async def all_memories(store: StateStore, key: str) -> list[Memory]:
     return sorted(map(Memory.from_json, rows.values()), key=lambda memory: memory.order)
 
 
+async def all_endings(store: StateStore, key: str) -> dict[str, Ending | None]:
+    """Memory id → its ending, `None` while it holds, of a whole conversation: a full scan, memory by memory."""
+    rows = await store.scan(NAME, key, MEMORIES)
+    memories = map(Memory.from_json, rows.values())
+    return {memory.memory_id: memory.ending for memory in memories}
+
+
 async def read_steps(store: StateStore, key: str, sessions: Sequence[int]) -> dict[int, SessionSteps]:
     """Session number → its changes, for the applied ones."""
     rows = await store.fetch(NAME, key, CHANGES, [session_row(session) for session in sessions]) if sessions else []
@@ -165,10 +172,10 @@ async def read_named(store: StateStore, key: str, sessions: Sequence[int]) -> di
     return {steps["session"]: steps.get("speakers", 0) for steps in found}
 
 
-async def all_steps(store: StateStore, key: str) -> list[SessionSteps]:
-    """The changes of every session, in order: a full scan, for inspection."""
+async def all_steps(store: StateStore, key: str) -> Iterator[SessionSteps]:
+    """The changes of every session, in order, each read when it is asked for: a full scan, for inspection."""
     rows = await store.scan(NAME, key, CHANGES)
-    return [SessionSteps.from_json(row) for _, row in sorted(rows.items())]
+    return (SessionSteps.from_json(row) for _, row in sorted(rows.items()))
 
 
 async def memories_at(store: StateStore, key: str, time: datetime) -> list[Memory]:

@@ -35,10 +35,9 @@ from eunoe.deploy.gateway.results import (
     TreeView,
 )
 from eunoe.deploy.gateway.routes.conversations import known_conversation
-from eunoe.deploy.inspect.decisions import decision_shares
 from eunoe.deploy.inspect.history import bounded_history
 from eunoe.deploy.inspect.known import last_known
-from eunoe.deploy.inspect.state import read_states
+from eunoe.deploy.inspect.state import check_state
 from eunoe.workers.link.reads import Component, read_components, read_edges, read_neighbours
 from eunoe.workers.stores.redis import RedisStore
 from eunoe.workers.text.invisible import without_invisible
@@ -169,26 +168,22 @@ async def show_state(call: Call) -> Response:
     if live.index is None:
         raise Problem(503, "this gateway has no Qdrant to check: set EUNOE_QDRANT_URL")
     await known_conversation(call, live)
-    states = await read_states(cast("RedisStore", live.store), live.index, [call.key])
-    if not states:
+    state = await check_state(cast("RedisStore", live.store), live.index, call.key)
+    if state is None:
         raise not_found("conversation")
-    (state,) = states
     stages: dict[str, Any] = {
-        stage: StageState(
-            applied=part.get("applied", 0),
-            tables={table: len(rows) for table, rows in part.get("tables", {}).items()},
-        )
-        for stage, part in state.digest.state.items()
+        stage: StageState(applied=part.get("applied", 0), tables=dict(state.tables.get(stage, {})))
+        for stage, part in state.progress.items()
     }
     return answer(
         StateView(
-            digest=state.digest.sha256,
+            digest=state.sha256,
             stages=stages,
             index_findings=tuple(f"{one.collection.value} {one.id}: {one.kind.value}" for one in state.findings),
             unfinished=tuple(f"{one.stage}: {one.why}" for one in state.unfinished),
             decisions=tuple(
                 DecisionItem(stage=one.stage, items=one.items, items_offline=one.items_offline)
-                for one in decision_shares(state.digest.state)
+                for one in state.decisions
             ),
         )
     )

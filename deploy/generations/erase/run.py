@@ -44,7 +44,7 @@ from eunoe.schemas.erasure import (
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.memory import DerivedReason
 from eunoe.streams.admin import check_partitions
-from eunoe.workers.derive.digest import read_digest
+from eunoe.workers.derive.digest import hash_state
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
 from eunoe.workers.stores.erasures import AppliedErasures
 from eunoe.workers.stores.generations import FIRST, Generation, GenerationState, RedisGenerations
@@ -277,7 +277,7 @@ def _check_whole(row: Generation) -> None:
 
 
 async def _remains(clients: Clients, settings: Settings, done: Repaired) -> Remains:
-    digest = await read_digest(clients.store, done.key, _DIGESTED)
+    hashed = await hash_state(clients.store, done.key, _DIGESTED)
     return Remains(
-        generation=settings.names.generation, digest=digest.sha256, memories=done.memories, sessions=done.sessions
+        generation=settings.names.generation, digest=hashed.sha256, memories=done.memories, sessions=done.sessions
     )
