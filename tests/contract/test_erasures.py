@@ -140,6 +140,18 @@ async def test_the_latest_policy_of_a_tenant_counts_and_all_are_kept(ledgers: li
         assert current_policies(await ledger.retentions()) == {"a": set_[2]}
 
 
+async def test_a_policy_that_is_set_after_the_clock_was_set_back_counts(ledgers: list[ErasureLedger]) -> None:
+    """Also where two operators set one, and the clock of the first was ahead."""
+    hour = timedelta(hours=1)
+    times = (START, START - hour, START - 2 * hour)
+    for ledger in ledgers:
+        for number, (at, days) in enumerate(zip(times, (30, 365, None), strict=True)):
+            await ledger.set_retention(RetentionPolicy(request_id=f"p{number}", key="a", at=at, days=days))
+            current = current_policies(await ledger.retentions("a"))
+            assert [policy.days for policy in current.values()] == ([] if days is None else [days])
+        assert [one.request_id for one in await ledger.retentions()] == ["p0", "p1", "p2"]
+
+
 async def test_one_at_a_time_has_the_right_to_erase(ledgers: list[ErasureLedger]) -> None:
     for ledger in ledgers:
         assert await ledger.lease("one", 60)
@@ -156,12 +168,13 @@ async def test_one_at_a_time_has_the_right_to_erase(ledgers: list[ErasureLedger]
         await until(taken)  # the lease of one that died ends by itself
 
 
+@pytest.mark.parametrize("back_s", [300, 3590, 3600, 86_400])
 async def test_a_lease_that_was_taken_before_the_clock_was_set_back_keeps_nobody_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    back_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger, clock = SqliteErasures(tmp_path / "ledger.sqlite"), [2_000_000.0]
     monkeypatch.setattr("eunoe.workers.stores.sqlite_erasures.time.time", lambda: clock[0])
     assert await ledger.lease("one that died", 20)
-    clock[0] -= 86_400
+    clock[0] += 15 - back_s  # it died, and a while later the clock is set
     assert await ledger.lease("two", 20)
     assert not await ledger.lease("three", 20)

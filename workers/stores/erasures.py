@@ -5,6 +5,7 @@ Never the Redis of derived state: that may be thrown away, or restored from a ba
 
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from secrets import token_bytes
 
 from eunoe.schemas.erasure import (
@@ -153,8 +154,10 @@ class RedisErasures:
         return sorted((one for one in found if key in (None, one.key)), key=lambda one: one.at)
 
     async def set_retention(self, policy: RetentionPolicy) -> None:
-        """Append a tenant's policy."""
-        await self._add(RETENTION, policy)
+        """Append a tenant's policy; its time is put behind that of the one before, whose clock may have been ahead."""
+        known = await self.retentions(policy.key)
+        earliest = known[-1].at + timedelta(milliseconds=1) if known else policy.at
+        await self._add(RETENTION, policy.model_copy(update={"at": max(policy.at, earliest)}))
 
     async def retentions(self, tenant: str | None = None) -> list[RetentionPolicy]:
         """All policies, in their order."""
