@@ -404,6 +404,36 @@ async def test_a_sentence_of_two_days_is_quoted_once():
     assert choose_lines(said, scores, read_question("where is my boat?", ())) == [0, 2]
 
 
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Which plan did I take?", "OK, I took the Pro plan."),
+        ("Who did I meet in Oslo?", "I met Tom in Oslo."),
+        ("What did I write?", "I wrote a poem."),
+    ],
+)
+async def test_a_verb_is_found_in_the_form_of_the_answer(question: str, answer: str):
+    rows = (
+        row(1, "The basic plan costs nine euros, the Pro plan costs more and has three seats."),
+        row(2, answer),
+        row(3, "In Oslo it rains a lot."),
+    )
+    assert [one.number for one in (await offline(question, *rows)).cited] == [2]
+
+
+@pytest.mark.parametrize("first", [3.0, 2.8])
+def test_a_line_is_not_quoted_with_a_memory_of_it(first: float):
+    rows = (
+        row(1, "I bought a red bicycle"),
+        replace(row(2, "Ann bought a red bicycle.", is_memory=True), cites=("u1",)),
+        row(3, "It is red"),
+    )
+    hints = read_question("What did I buy?", SPEAKERS, "Ann")
+    best = 0 if first == 3.0 else 1
+    assert choose_lines(rows, np.asarray([first, 2.9, 0.5]), hints) == [best]
+    assert choose_lines(rows, np.asarray([first, 2.9, 2.7]), hints) == [best, 2]
+
+
 async def test_a_reason_is_quoted_from_the_answer_to_why():
     said = (
         row(1, "I quit the bakery and work as a translator now."),

@@ -78,7 +78,8 @@ def test_a_day_fits_best_in_the_period_that_is_meant() -> None:
         ("I tried pottery yesterday.", date(2026, 5, 20), True),
         ("I tried pottery today.", date(2026, 5, 20), False),
         ("I fly on the 19th of May.", date(2026, 5, 1), True),
-        ("I fly next week.", date(2026, 5, 14), True),
+        ("I fly next weekend.", date(2026, 5, 14), False),
+        ("I fly next week.", date(2026, 5, 14), False),
         ("I fly next month.", date(2026, 4, 14), False),
         ("I fly.", date(2026, 5, 19), False),
     ],
@@ -86,6 +87,14 @@ def test_a_day_fits_best_in_the_period_that_is_meant() -> None:
 def test_a_text_names_a_day_by_its_own_day(text: str, said: date, named: bool) -> None:
     asked = read_question("What did I do on 19 May?", SPEAKERS, "Ann", ASKED)
     assert names_days(text, said, asked.days) is named
+
+
+def test_a_text_names_a_week_by_its_own_day() -> None:
+    asked = read_question("What do I have next week?", SPEAKERS, "Ann", ASKED)
+    assert names_days("The choir sings the week after next, no, next week.", date(2026, 6, 12), asked.days)
+    assert not names_days("The choir sings this month.", date(2026, 6, 12), asked.days)
+    (saturday,) = read_question("What do I have on Saturday?", SPEAKERS, "Ann", ASKED).days
+    assert names_days("The choir sings this weekend.", ASKED, (saturday,))
 
 
 def test_words_for_days_are_no_topic() -> None:

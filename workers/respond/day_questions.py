@@ -3,12 +3,13 @@
 They have no topic by which an answer could be found: whatever was said on that day, or tells of it, answers them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from eunoe.workers.respond.breadth import topic_of
 from eunoe.workers.respond.context import Row
 from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.times import is_among, names_days, without_days
+from eunoe.workers.respond.whose import asks_of_self
 from eunoe.workers.text.terms import terms
 
 _SAYING = frozenset(
@@ -50,12 +51,20 @@ def rows_of_days(rows: Sequence[Row], question: str, hints: QuestionHints) -> li
     They were said on one of the days; or they tell of one, where the question is not for what was said. A memory of
     an utterance that is among them is left out.
     """
+    people = _people_asked(question, hints)
     days = () if hints.said and not _SAYING.isdisjoint(terms(question)) else hints.days
     found = [
         place
         for place, row in enumerate(rows)
-        if (not hints.speakers or row.speaker in hints.speakers)
+        if (not people or row.speaker in people)
         and (is_among(hints.said, row.at.date()) or names_days(row.text, row.at.date(), days))
     ]
     said = {id_ for place in found if not rows[place].is_memory for id_ in rows[place].cites}
     return [place for place in found if not (rows[place].is_memory and said.issuperset(rows[place].cites))]
+
+
+def _people_asked(question: str, hints: QuestionHints) -> Set[str]:
+    """The participants whose words are asked for; empty for those of all. "What did Ben tell me?" is about Ben."""
+    if hints.asker and asks_of_self(question):
+        return {hints.asker}
+    return hints.named or hints.speakers

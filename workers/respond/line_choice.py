@@ -141,9 +141,17 @@ def _best(lines: RankedLines, *, with_end: bool) -> list[int]:
 
 def _second(lines: RankedLines) -> list[int]:
     """The index of the best line that says something else than the best of all, if it is nearly as good."""
-    said = _plain(lines.rows[lines.best])
-    other = next((index for index in lines.order if _plain(lines.rows[index]) != said), None)
+    best = lines.rows[lines.best]
+    other = next((index for index in lines.order if not _says_again(lines.rows[index], best)), None)
     return [] if other is None or lines.scores[other] < lines.scores[lines.best] - ALSO else [other]
+
+
+def _says_again(row: Row, said: Row) -> bool:
+    """Whether a row says the same as another: in the same words, or as a memory of it, or as what it is a memory of."""
+    if _plain(row) == _plain(said):
+        return True
+    memory, line = (row, said) if row.is_memory else (said, row)
+    return memory.is_memory and not line.is_memory and set(line.cites).issuperset(memory.cites)
 
 
 def _corrections(lines: RankedLines, line: int) -> list[int]:

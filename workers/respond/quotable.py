@@ -15,6 +15,7 @@ from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.whose import may_name, named_thing, people_asked, state_asked, without_name_words
 from eunoe.workers.text.brackets import without_brackets
 from eunoe.workers.text.terms import idf, terms
+from eunoe.workers.text.verbs import IRREGULAR
 
 Floats = NDArray[np.float64]
 
@@ -54,9 +55,9 @@ def _group_by_subject(lines: Iterable[str]) -> dict[str, frozenset[str]]:
     return found
 
 
-_SUBJECT_OF = _group_by_subject(_SUBJECTS)
+_SUBJECT_OF = _group_by_subject((*_SUBJECTS, *IRREGULAR))
 AKIN = 0.9
-"""Share of a word that a row is given for another word of its subject."""
+"""Share of a word that a row is given for another word of its subject, or for another form of its verb."""
 
 
 @dataclass(frozen=True)

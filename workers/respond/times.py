@@ -48,7 +48,8 @@ OTHER_YEAR = 0.7
 """Fit of a date without a year in another year than the one that is meant."""
 SOON_AFTER = 0.5
 """Fit of the day after a period: what happened is often told a little later."""
-_WEEK = 7
+WEEKEND = 2
+"""Days of it."""
 _MODAL = re.compile(r"\b[Mm]ay (?=(?:I|we|you|he|she|it|they|my|our|the)\b)")
 """Not the month."""
 _TOLD = re.compile(r"\b(?:was|were|did|had|went|came|saw|met|took|got|made|ate|gave|left|\w{2,20}ed)\b", re.IGNORECASE)
@@ -120,14 +121,22 @@ def without_days(text: str, days: Iterable[Period]) -> str:
 
 
 def names_days(text: str, said: date, days: Sequence[Period]) -> bool:
-    """Whether a text that was said on a day names one of the days, or a week that has a part in one of them."""
+    """Whether a text that was said on a day names one of the days, or a weekend that has a part in one of them."""
     if not days:
         return False
     return any(
-        (one.last - one.first).days < _WEEK and one.first <= asked.last and asked.first <= one.last
+        _is_within(one, asked) or (_overlaps_days(one, asked) and (one.last - one.first).days < WEEKEND)
         for one in read_days(text, said, past=_TOLD.search(text) is not None)
         for asked in days
     )
+
+
+def _is_within(one: Period, other: Period) -> bool:
+    return other.first <= one.first and one.last <= other.last
+
+
+def _overlaps_days(one: Period, other: Period) -> bool:
+    return one.first <= other.last and other.first <= one.last
 
 
 def is_among(days: Iterable[Period], day: date) -> bool:

@@ -36,6 +36,22 @@ _BASE = frozenset(
     """.split()  # noqa: SIM905 - a table of words
 )
 
+IRREGULAR = tuple(
+    """
+    become became, begin began begun, break broke broken, bring brought, build built, buy bought, catch caught,
+    choose chose chosen, come came, dig dug, draw drew drawn, drink drank drunk, drive drove driven, eat ate eaten,
+    fall fell fallen, feed fed, feel felt, fight fought, find found, fly flew flown, forget forgot forgotten,
+    freeze froze frozen, get got gotten, give gave given, go went gone, grow grew grown, hang hung, hear heard,
+    hide hid hidden, hold held, keep kept, know knew known, lead led, leave left, lend lent, lose lost, make made,
+    mean meant, meet met, pay paid, ride rode ridden, ring rang rung, run ran, say said, see saw seen, sell sold,
+    send sent, sing sang sung, sit sat, sleep slept, speak spoke spoken, spend spent, stand stood, steal stole stolen,
+    stick stuck, swear swore sworn, swim swam swum, take took taken, teach taught, tear tore torn, tell told,
+    think thought, throw threw thrown, understand understood, wake woke woken, wear wore worn, win won,
+    write wrote written
+    """.split(",")  # noqa: SIM905 - a table of words
+)
+"""The forms of verbs whose past is no ending, those of one verb in one text."""
+
 _AGREEING = {"am": "is", "have": "has", "do": "does", "don't": "doesn't", "haven't": "hasn't", "go": "goes"}
 _UNCHANGED = frozenset(
     """
