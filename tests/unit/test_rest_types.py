@@ -14,7 +14,7 @@ from eunoe.deploy.local.qdrant import models
 def test_the_server_starts_without_the_client_which_can_be_imported_afterwards():
     script = """
 import sys, eunoe.deploy.local.qdrant.server
-print([name for name in ("qdrant_client", "grpc", "httpx", "urllib3") if name in sys.modules])
+print([name for name in ("qdrant_client", "grpc", "httpx", "urllib3", "numpy") if name in sys.modules])
 from qdrant_client import AsyncQdrantClient
 """
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
