@@ -106,6 +106,21 @@ def test_results_of_long_arguments_are_few_or_not_kept():
     assert cache_sizes()["test"] == (2 * (3 + 2 * 10), 640)
 
 
+READ_LATE = (
+    "other",
+    "named",
+    "negated",
+    "planned",
+    "wished",
+    "past",
+    "dated",
+    "stance",
+    "looks_back",
+    "size",
+    "foreign",
+)
+
+
 def test_parsed_sentences_take_no_more_than_is_counted():
     words = [f"{one}{other}{last}" for one in ("be", "tra", "mil") for other in "aeiouy" for last in ("d", "nt", "ks")]
     sentences = [" ".join(words[(7 * number + place * place) % 54] for place in range(28)) for number in range(200)]
@@ -117,6 +132,7 @@ def test_parsed_sentences_take_no_more_than_is_counted():
         parsed = parse_sentence(sentence, "Ann")
         contradiction_score(parsed, parsed)
         assert parsed.numbers <= parsed.all_stems | parsed.numbers
+        assert {type(getattr(parsed, name)) for name in READ_LATE} == {str, frozenset, bool, int}
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert 0 < taken <= cache_sizes()["sentences"][0] - before

@@ -123,4 +123,4 @@ async def test_a_store_and_its_file_go_without_the_garbage_collector() -> None:
 def test_documents_of_two_tables_or_ids_are_not_mixed() -> None:
     file = SpillFile()
     file.write(0, {"a": "1"})
-    assert (file.read(0, "a"), file.read(1, "a"), file.read(0, "b")) == ("1", None, None)
+    assert (file.read(0, ["a", "b"]), file.read(1, ["a"])) == ({"a": "1"}, {})

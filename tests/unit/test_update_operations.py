@@ -10,16 +10,19 @@ from eunoe.schemas.events import InsightKind
 from eunoe.schemas.memory import ChangeKind, Memory, MemoryOrigin, MemoryStatus
 from eunoe.schemas.relations import Relation
 from eunoe.workers.link.graph import STATS, GraphStats, Related
+from eunoe.workers.link.reads import read_neighbours
 from eunoe.workers.link.writes import StoredNeighbours, age_key, graph_writes
 from eunoe.workers.models.answer_forms import OperationRow, OperationsForm
 from eunoe.workers.models.items import MAX_PAIRS
+from eunoe.workers.update.candidate_reader import CandidateReader
+from eunoe.workers.update.lifecycle import Lifecycle
 from eunoe.workers.update.memories import MAX_MERGED_EVIDENCE, insight_id, summary_memories, with_evidence
 from eunoe.workers.update.model import ModelOperator
 from eunoe.workers.update.offline import OfflineOperator
 from eunoe.workers.update.operator import OperationPair
 from eunoe.workers.update.reads import all_memories, history_of
 from eunoe.workers.update.settings import UpdateSettings
-from tests.support.in_memory import START
+from tests.support.in_memory import START, HashEmbedder
 from tests.support.updates import KEY, MADE, Gathered, ScriptedModel, Updates, formed, insight, proposed
 
 NEW, REDUNDANT, UPDATED = InsightKind.NEW, InsightKind.REDUNDANT, InsightKind.UPDATED
@@ -358,6 +361,21 @@ async def test_beyond_the_budget_linked_memories_are_judged_too():
         "Ann plants tomato seeds indoors.",
         "Ann no longer keeps tomato seeds indoors after planting them outside.",
     ) in (updates.model.seen[-1])
+
+
+async def test_beyond_the_budget_what_is_linked_and_has_ended_is_not_read():
+    seeds, settings = "Ann plants tomato seeds indoors.", UpdateSettings(max_pairs=2, similar=1)
+    updates = Updates(script={}, settings=settings, linked=True)
+    await updates.hear(formed(1, seeds, SAILS, "Ann bakes."), formed(2, seeds), formed(3, SAILS))
+    known = await all_memories(updates.store, KEY)
+    first, *again = (memory for memory in known if memory.text == seeds)
+    linked = await read_neighbours(updates.store, KEY, [first.memory_id])
+    assert linked == {first.memory_id: [memory.memory_id for memory in again]}
+    reader, life = CandidateReader(updates.store, updates.stores.index, HashEmbedder(), settings, KEY, 4), Lifecycle(4)
+    sentences = summary_memories(formed(4, "Ann no longer plants tomato seeds indoors."))
+    pairs, are_all = await reader.pairs(life, sentences, {"Ann": 3}, ["Ann"])
+    assert ([pair.old.text for pair in pairs], are_all) == ([seeds], False)
+    assert [memory.text for memory in known if life.get(memory.memory_id)] == [seeds]
 
 
 class Stubborn(ScriptedModel):

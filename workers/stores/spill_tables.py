@@ -7,7 +7,7 @@ has: what users said lies on no disk in plain, also where a key store is used.
 import os
 import sqlite3
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from itertools import count, islice
 from sys import getsizeof
@@ -66,19 +66,27 @@ class SpillTable(MutableMapping[str, str]):
 
     def get(self, id_: str, default: str | None = None) -> str | None:  # type: ignore[override]
         """A document; ``default`` for one that is not there."""
-        if id_ in self._rows:
-            text = self._rows[id_] = self._rows.pop(id_)
-            return default if text is None else text
-        text = None if self._file is None else self._file.read(self._part, id_)
-        if text is None:
-            return default
-        self._clean.add(id_)
-        self._hold(id_, text)
-        return text
+        (text,) = self.fetch([id_])
+        return default if text is None else text
+
+    def fetch(self, ids: Sequence[str]) -> list[str | None]:
+        """Documents in the order asked, `None` for one that is not there; what is in the file is read at once."""
+        rows = self._rows
+        for id_ in ids:
+            if id_ in rows:
+                rows[id_] = rows.pop(id_)
+        missing = [] if self._file is None else [id_ for id_ in dict.fromkeys(ids) if id_ not in rows]
+        if missing and self._file is not None:
+            for id_, text in self._file.read(self._part, missing).items():
+                self._clean.add(id_)
+                self._hold(id_, text)
+        return [rows.get(id_) for id_ in ids]
 
     def peek(self, id_: str) -> str:
         """A document, which is not held in memory for it; raises ``KeyError``."""
-        text = self._rows[id_] if id_ in self._rows or self._file is None else self._file.read(self._part, id_)
+        text = self._rows.get(id_)
+        if id_ not in self._rows and self._file is not None:
+            text = self._file.read(self._part, [id_]).get(id_)
         if text is None:
             raise KeyError(id_)
         return text
@@ -197,10 +205,17 @@ class SpillFile:
                     self._rows.execute("ROLLBACK")
                 raise
 
-    def read(self, part: int, id_: str) -> str | None:
-        """A document; `None` for one that is not there."""
-        found = self._run("SELECT sealed FROM rows WHERE part = ? AND name = ?", part, self._name(id_)).fetchone()
-        return None if found is None else self._open(found[0])[1]
+    def read(self, part: int, ids: Sequence[str]) -> dict[str, str]:
+        """Documents by id; those that are not there are left out."""
+        found: dict[str, str] = {}
+        for at in range(0, len(ids), _ROWS):
+            names = [self._name(id_) for id_ in ids[at : at + _ROWS]]
+            # to one of few lengths, by repetition: SQLite compiles each statement once
+            names += [names[-1]] * ((1 << (len(names) - 1).bit_length()) - len(names))
+            where = f"part = ? AND name IN ({', '.join('?' * len(names))})"
+            rows = self._run(f"SELECT sealed FROM rows WHERE {where}", part, *names)  # noqa: S608 - marks alone
+            found |= dict(self._open(sealed) for (sealed,) in rows)
+        return found
 
     def all(self, part: int) -> Iterator[tuple[str, str]]:
         """Ids and documents of a table."""

@@ -1,7 +1,7 @@
 """A `MemoryStore` whose documents leave the main memory where there are many: for one very long conversation."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from eunoe.schemas.decisions import Commit, Scope
@@ -34,6 +34,11 @@ class SpillingStore(MemoryStore):
         # not after some of the writes: a commit that is repeated must find what stood before
         self._spill.make_room(self._tables.values(), self._most)
         return await super().commit(scope, commit)
+
+    async def fetch(self, stage: str, key: str, table: str, ids: Sequence[str]) -> list[str | None]:
+        """As that of `MemoryStore`."""
+        documents = self._tables.get((stage, key, table))
+        return [None] * len(ids) if documents is None else documents.fetch(ids)
 
     def _exported(self, stage: str, key: str, table: str) -> Mapping[str, str]:
         """All of a table: where it is long, read from the file as it is asked for."""

@@ -18,7 +18,7 @@ from eunoe.workers.update.candidates import all_pairs, choose_pairs, fits, pair_
 from eunoe.workers.update.lifecycle import Lifecycle
 from eunoe.workers.update.memories import NAME, SAID, TextRef, text_digest
 from eunoe.workers.update.operator import OperationPair
-from eunoe.workers.update.reads import current_ids, latest_current, read_current, read_memories
+from eunoe.workers.update.reads import current_ids, holding_ids, latest_current, read_current, read_memories
 from eunoe.workers.update.settings import UpdateSettings
 
 OVERSAMPLE = 4
@@ -130,12 +130,26 @@ class CandidateReader:
         """Sentence id → current memories of its speaker: similar ones, best first, then those linked to them."""
         hits = await self._similar(sentences, holding, speakers)
         near = await self._neighbours({id_ for ids in hits.values() for id_ in ids}) if self.settings.linked else {}
+        linked = list(dict.fromkeys(id_ for ids in near.values() for id_ in ids))
+        held = await self._read_held(life, [id_ for ids in hits.values() for id_ in ids], linked)
         ranked: dict[str, list[Memory]] = {}
         for sentence in sentences:
             ids = hits[sentence.memory_id]
-            known = await self.read(life, [*ids, *(id_ for hit in ids for id_ in near.get(hit, ()))])
-            ranked[sentence.memory_id] = [m for m in self._holding(life, known) if m.speaker == sentence.speaker]
+            around = dict.fromkeys([*ids, *(id_ for hit in ids for id_ in near.get(hit, ()))])
+            found = [held[id_] for id_ in around if id_ in held]
+            ranked[sentence.memory_id] = [m for m in found if m.speaker == sentence.speaker]
         return ranked
+
+    async def _read_held(self, life: Lifecycle, hits: Sequence[str], linked: Sequence[str]) -> dict[str, Memory]:
+        """Id → memory of earlier sessions, for those that are current in ``life``; ``hits`` were before this session.
+
+        What has ended of those ``linked`` to them is not read.
+        """
+        similar = set(hits)
+        unknown = [id_ for id_ in linked if life.get(id_) is None and id_ not in similar]
+        ended = set(unknown) - await holding_ids(self.store, self.key, unknown)
+        known = await self.read(life, [*hits, *(id_ for id_ in linked if id_ not in ended)])
+        return {memory.memory_id: memory for memory in self._holding(life, known)}
 
     async def _similar(
         self, sentences: Sequence[Memory], holding: Mapping[str, int], speakers: Sequence[str]

@@ -83,25 +83,65 @@ class SentenceWord:
 
 @dataclass(frozen=True, eq=False)
 class ParsedSentence:
-    """A sentence as the rules see it; parsed once and compared with many others."""
+    """A sentence as the rules see it; parsed once and compared with many others. Most rules ask for a part of it."""
 
+    text: str
+    speaker: str
+    body: str
+    """The text without the quoted speaker."""
     plain: str
-    """Lower case, without the quoted speaker."""
+    """The same in lower case."""
     words: tuple[SentenceWord, ...]
-    other: str
-    """The subject if it is not the speaker: a relative, a pet, a given name or "he"; else empty."""
-    named: frozenset[str]
-    """Lower case, the words with a capital that no sentence begins with: people, places, days."""
-    planned: bool
-    wished: bool
-    past: bool
-    dated: bool
-    stance: bool
-    looks_back: bool
-    size: int
-    """Number of content stems, without those of days that a memory adds in brackets."""
-    foreign: bool
-    """Whether it is not English: the rules do not know what denies it, nor where its words end."""
+
+    @cached_property
+    def other(self) -> str:
+        """The subject if it is not the speaker: a relative, a pet, a given name or "he"; else empty."""
+        return _other(_WORD.findall(self.body), _names_of(self.speaker))
+
+    @cached_property
+    def named(self) -> frozenset[str]:
+        """Lower case, the words with a capital that no sentence begins with: people, places, days."""
+        return _named(_WORD.findall(self.body)) - _names_of(self.speaker)
+
+    @cached_property
+    def planned(self) -> bool:
+        """Whether it tells of what is to come."""
+        return bool(PLANNED.search(self.plain))
+
+    @cached_property
+    def wished(self) -> bool:
+        """Whether it tells of what somebody would like."""
+        return bool(WISHED.search(self.plain))
+
+    @cached_property
+    def past(self) -> bool:
+        """Whether it tells of what has happened."""
+        return bool(PAST.search(self.plain))
+
+    @cached_property
+    def dated(self) -> bool:
+        """Whether it names a time."""
+        return bool(DATED.search(self.plain))
+
+    @cached_property
+    def stance(self) -> bool:
+        """Whether it tells what somebody thinks or feels."""
+        return bool(STANCE.search(self.plain))
+
+    @cached_property
+    def looks_back(self) -> bool:
+        """Whether it tells of an earlier time."""
+        return bool(LOOKING_BACK.search(self.plain))
+
+    @cached_property
+    def size(self) -> int:
+        """Number of content stems, without those of days that a memory adds in brackets."""
+        return _size(self.plain, self.words, _names_of(self.speaker))
+
+    @cached_property
+    def foreign(self) -> bool:
+        """Whether it is not English: the rules do not know what denies it, nor where its words end."""
+        return is_foreign(self.text, self.speaker)
 
     @cached_property
     def stems(self) -> frozenset[str]:
@@ -142,24 +182,14 @@ def cached_by_sentence(function: Callable[[ParsedSentence], T]) -> Callable[[Par
 @cached_by_length("sentences", lambda text, speaker: len(text) + len(speaker), 45, (200, 2_048), (2_000, 32))
 def parse_sentence(text: str, speaker: str) -> ParsedSentence:
     """Parse ``text``, a sentence about ``speaker``."""
-    body, names = without_middle(unquoted(text)), frozenset(speaker.casefold().split())
+    body = without_middle(unquoted(text))
     plain = body.casefold().replace("’", "'")
-    tokens, written = _WORD.findall(plain), _WORD.findall(body)
-    words = tuple(_words(tokens, names))
-    return ParsedSentence(
-        plain=plain,
-        words=words,
-        other=_other(written, names),
-        named=_named(written) - names,
-        planned=bool(PLANNED.search(plain)),
-        wished=bool(WISHED.search(plain)),
-        past=bool(PAST.search(plain)),
-        dated=bool(DATED.search(plain)),
-        stance=bool(STANCE.search(plain)),
-        looks_back=bool(LOOKING_BACK.search(plain)),
-        size=_size(plain, words, names),
-        foreign=is_foreign(text, speaker),
-    )
+    words = tuple(_words(_WORD.findall(plain), _names_of(speaker)))
+    return ParsedSentence(text, speaker, body, plain, words)
+
+
+def _names_of(speaker: str) -> frozenset[str]:
+    return frozenset(speaker.casefold().split())
 
 
 def without_days(text: str) -> str:

@@ -40,6 +40,7 @@ __all__ = [
     "endings_of",
     "findable_session",
     "history_of",
+    "holding_ids",
     "latest_current",
     "memories_at",
     "read_current",
@@ -106,6 +107,12 @@ async def read_current(store: StateStore, key: str, ids: Sequence[str]) -> dict[
     """Id → entry of the current ones of ``ids``."""
     rows = await store.fetch(NAME, key, CURRENT, ids) if ids else []
     return {id_: CurrentRef.from_json(row) for id_, row in zip(ids, rows, strict=True) if row is not None}
+
+
+async def holding_ids(store: StateStore, key: str, ids: Sequence[str]) -> set[str]:
+    """The current ones of ``ids``."""
+    rows = await store.fetch(NAME, key, CURRENT, ids) if ids else []
+    return {id_ for id_, row in zip(ids, rows, strict=True) if row is not None}
 
 
 async def latest_current(
