@@ -12,7 +12,17 @@ from eunoe.deploy.gateway import bodies, erasures, operation_results, results
 from eunoe.deploy.gateway.calls import JSON_TYPE, NDJSON_TYPES, Handler
 from eunoe.deploy.gateway.keys import OF_ALL_TENANTS, KeyScope
 from eunoe.deploy.gateway.problems import FieldFault, Problem
-from eunoe.deploy.gateway.routes import asks, conversations, events, feeds, letters, memory, operation, replies
+from eunoe.deploy.gateway.routes import (
+    asks,
+    conversations,
+    events,
+    feeds,
+    letters,
+    memory,
+    operation,
+    recalls,
+    replies,
+)
 from eunoe.deploy.gateway.routes import erasures as erasing
 from eunoe.deploy.inspect.explain import Explanation
 from eunoe.schemas.base import Identifier, Value
@@ -82,7 +92,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         streams=True, waits=True,
     ),
     Route(
-        method="POST", path=f"{_C}/recall", scope=KeyScope.MEMORY_READ, handle=asks.recall, body=bodies.RecallBody,
+        method="POST", path=f"{_C}/recall", scope=KeyScope.MEMORY_READ, handle=recalls.recall, body=bodies.RecallBody,
         result=Recalled, waits=True,
     ),
     Route(

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from eunoe.deploy.gateway.routes.asks import accepts_stream
+from eunoe.deploy.gateway.routes.answers import accepts_stream
 from eunoe.deploy.generations.followers import tell_followers
 from eunoe.deploy.settings.sections import GatewaySettings
 from eunoe.schemas.memory import DerivedReason

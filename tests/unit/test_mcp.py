@@ -20,8 +20,8 @@ from pydantic import SecretStr
 from eunoe.deploy.gateway.credentials import TokenChecker
 from eunoe.deploy.gateway.keys import GATEWAY_KEY, KeyScope
 from eunoe.deploy.gateway.mcp.forms import UNTRUSTED, TimelineResult, ToolMemory
+from eunoe.deploy.gateway.mcp.results import timeline_text
 from eunoe.deploy.gateway.mcp.stdio import FoundGateway, GatewayAddress, find_address
-from eunoe.deploy.gateway.mcp.tools import timeline_text
 from eunoe.deploy.local.lock import DirectoryLock
 from eunoe.deploy.local.notice import StackUrls, write_notice
 from eunoe.deploy.settings.sections import GatewaySettings, McpSettings

@@ -11,7 +11,7 @@ from uuid import uuid4
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
-from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from mcp_types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
 from eunoe.deploy.gateway.bodies import MAX_BUDGET_TOKENS, MAX_ERASED
@@ -26,16 +26,16 @@ from eunoe.deploy.gateway.mcp.forms import (
     RememberResult,
     TimelineResult,
     ToolChange,
-    ToolMemory,
     ToolRelation,
 )
-from eunoe.deploy.gateway.mcp.shown import folded, said_line, visible, visible_fields
+from eunoe.deploy.gateway.mcp.parameters import ConversationId, MemoryId, Query, SaidAt, SessionId, Speaker
+from eunoe.deploy.gateway.mcp.results import change_line, memory_ids, result_of, short_memory, timeline_text
+from eunoe.deploy.gateway.mcp.shown import said_line
 from eunoe.deploy.gateway.results import EventAccepted, MemoryHistory, TimelineView
-from eunoe.schemas.base import Identifier, Name, SpokenTime, Text, Value, write_spoken_time, write_time
+from eunoe.schemas.base import Identifier, Name, Text, Value, write_spoken_time, write_time
 from eunoe.schemas.errors import EunoeError
 from eunoe.schemas.events import DEFAULT_AGENT, Strategy
-from eunoe.schemas.memory import Memory
-from eunoe.schemas.replies import Recalled, Reply, Source
+from eunoe.schemas.replies import Recalled, Reply
 from eunoe.streams.gateway import GatewayConnection, GatewayFailed, GatewayRequest, path_of, quoted
 
 REQUEST_S: Final = 30.0
@@ -48,30 +48,6 @@ Connect = Callable[[ToolContext], AbstractAsyncContextManager[GatewayConnection]
 """The gateway that a call of a tool talks to, with the credential of its caller."""
 
 FormT = TypeVar("FormT", bound=Value)
-
-ConversationId = Annotated[
-    Identifier | None,
-    Field(
-        description="Names the memory of one person or group, over all their chats. Use the same id each time."
-        " Unset: the conversation that this server was started with, where it was."
-    ),
-]
-MemoryId = Annotated[
-    Identifier | None,
-    Field(description="The id of a memory, as other tools return; unset: the one that fits the query."),
-]
-Query = Annotated[Text | None, Field(description="What the memory is about; not needed with memory_id.")]
-Speaker = Annotated[Name, Field(description="The name of the participant who speaks.")]
-SessionId = Annotated[
-    Identifier | None, Field(description="The id of the chat; unset: the chat that was spoken in last.")
-]
-SaidAt = Annotated[
-    SpokenTime | None,
-    Field(
-        description="When it was said, by the speaker's clock: 2026-06-01T20:00:00-07:00. The words today or tomorrow"
-        " then mean the speaker's days. Unset: now, with days in UTC."
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +91,7 @@ class Tools:
         async with self._gateway(context, conversation_id) as (gateway, path):
             request = GatewayRequest("POST", f"{path}/events", _given(body))
             accepted = EventAccepted.from_json(await gateway.request(request, REQUEST_S))
-        return _result(
+        return result_of(
             RememberResult(utterance_id=id_, offset=accepted.position.offset), f"remembered as utterance {id_}"
         )
 
@@ -144,10 +120,10 @@ class Tools:
             reply_id=reply.reply_id,
             text=reply.text,
             cited=reply.cited,
-            memory_ids=_memory_ids(reply.sources),
+            memory_ids=memory_ids(reply.sources),
             known_session=reply.known_session,
         )
-        return _result(found, f"{UNTRUSTED}\n\n{reply.text}")
+        return result_of(found, f"{UNTRUSTED}\n\n{reply.text}")
 
     async def recall(  # noqa: PLR0913, PLR0917 - the fields of the tool, given by name
         self,
@@ -176,13 +152,13 @@ class Tools:
             tokens=found.tokens,
             rows=found.rows,
             dialogue=found.dialogue,
-            memory_ids=_memory_ids(found.sources),
+            memory_ids=memory_ids(found.sources),
             known_session=found.known_session,
         )
         said = "\n".join(said_line(line.speaker, line.text) for line in found.dialogue)
         nothing = "" if found.text or said else "Nothing that fits is remembered in this conversation."
         parts = (UNTRUSTED, found.text, said and f"Open session:\n{said}", nothing)
-        return _result(result, "\n\n".join(part for part in parts if part))
+        return result_of(result, "\n\n".join(part for part in parts if part))
 
     async def timeline(
         self,
@@ -197,12 +173,12 @@ class Tools:
             view = TimelineView.from_json(await _read(gateway, f"{path}/timelines/{id_}"))
         result = TimelineResult(
             size=view.size,
-            memories=tuple(_short(memory) for memory in view.memories),
+            memories=tuple(short_memory(memory) for memory in view.memories),
             relations=tuple(
                 ToolRelation(older=edge.older, relation=edge.relation.value, newer=edge.newer) for edge in view.edges
             ),
         )
-        return _result(result, timeline_text(result))
+        return result_of(result, timeline_text(result))
 
     async def history(
         self,
@@ -220,13 +196,13 @@ class Tools:
                 at=write_spoken_time(one.at),
                 session=one.session,
                 kind=one.kind,
-                memory=_short(one.memory),
-                by=None if one.by is None else _short(one.by),
+                memory=short_memory(one.memory),
+                by=None if one.by is None else short_memory(one.by),
                 because=one.because,
             )
             for one in found.changes
         )
-        return _result(HistoryResult(changes=changes), "\n".join((UNTRUSTED, "", *map(_change_line, changes))))
+        return result_of(HistoryResult(changes=changes), "\n".join((UNTRUSTED, "", *map(change_line, changes))))
 
     async def forget(
         self,
@@ -258,7 +234,7 @@ class Tools:
             request_id=view.request_id, utterance_ids=view.utterance_ids, done=view.done, not_done=view.not_done
         )
         text = f"Done: {'; '.join(view.done) or 'nothing'}. Not done: {'; '.join(view.not_done) or 'nothing'}."
-        return _result(result, text)
+        return result_of(result, text)
 
     @asynccontextmanager
     async def _gateway(
@@ -312,43 +288,3 @@ async def _fitting(gateway: GatewayConnection, path: str, query: str | None) -> 
 
 def _given(body: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None}
-
-
-def _result(value: Value, text: str) -> CallToolResult:
-    """The result, for programs as data and for models, which may read both, as text."""
-    return CallToolResult(
-        content=[TextContent(type="text", text=visible(text))],
-        structured_content=visible_fields(value.model_dump(mode="json")),
-    )
-
-
-def _memory_ids(sources: tuple[Source, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(id_ for source in sources for id_ in source.memory_ids))
-
-
-def timeline_text(found: TimelineResult) -> str:
-    """A timeline as text; where not all of it is shown, that is told."""
-    shown = len(found.memories)
-    part = [f"{shown} of its {found.size} memories, those nearest by links:"] if shown < found.size else []
-    return "\n".join((UNTRUSTED, "", *part, *map(_line, found.memories)))
-
-
-def _short(memory: Memory) -> ToolMemory:
-    return ToolMemory(
-        memory_id=memory.memory_id,
-        status=memory.status,
-        speaker=memory.speaker,
-        text=memory.text,
-        at=write_spoken_time(memory.at),
-        utterance_ids=tuple(line.utterance_id for line in memory.evidence),
-    )
-
-
-def _line(memory: ToolMemory) -> str:
-    return f"{memory.at} [{memory.memory_id}, {memory.status.value}] {said_line(memory.speaker, memory.text)}"
-
-
-def _change_line(change: ToolChange) -> str:
-    because = f" ({folded(change.because)})" if change.because else ""
-    said = ", ".join(change.memory.utterance_ids)
-    return f"{change.at} {change.kind.value}: {folded(change.memory.text)}{because} [utterances {said}]"

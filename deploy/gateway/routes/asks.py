@@ -1,9 +1,8 @@
-"""Routes that wait for answers: asks, their resumption, and recalls."""
+"""Routes of asks: asking, and going on with an ask that was accepted before."""
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator
-from contextlib import AbstractContextManager, AsyncExitStack
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -13,7 +12,7 @@ from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from eunoe.deploy.gateway.answer_place import AnswerPlace
-from eunoe.deploy.gateway.bodies import AskBody, RecallBody
+from eunoe.deploy.gateway.bodies import AskBody
 from eunoe.deploy.gateway.calls import Call, answer, while_connected
 from eunoe.deploy.gateway.lookups import SEARCH_COST
 from eunoe.deploy.gateway.problems import Problem, not_found, unavailable
@@ -23,65 +22,20 @@ from eunoe.deploy.gateway.requests_once import (
     note_name,
     noted,
     read_note,
-    used_before,
     write_note,
 )
 from eunoe.deploy.gateway.results import AskAccepted
+from eunoe.deploy.gateway.routes.answers import counted, failed, follow, next_answer, too_late, waiting_of, wants_stream
 from eunoe.deploy.gateway.routes.events import as_position
 from eunoe.deploy.gateway.routes.replies import answers_partition, note_reply, read_answer, refuse_gone, search_answers
-from eunoe.deploy.gateway.sse import EVENT_STREAM, EventStream, write_event
+from eunoe.deploy.gateway.sse import EventStream, write_event
 from eunoe.schemas.errors import Unavailable
-from eunoe.schemas.events import Ask, Utterance, Wants
+from eunoe.schemas.events import Ask, Utterance
 from eunoe.schemas.replies import Recalled, Reply
 from eunoe.streams.feed import Subscription
 from eunoe.streams.record import Record
-from eunoe.streams.topics import Topic
-from eunoe.streams.tracing import span
-from eunoe.workers.intake.sessions import CONFLICT
 
 ASK: TypeAdapter[AskBody] = TypeAdapter(AskBody)
-RECALL: TypeAdapter[RecallBody] = TypeAdapter(RecallBody)
-_PREFERS_WAIT = re.compile(r"(?:^|[,;\s])wait=(\d{1,5}(?:\.\d{1,3})?)(?:$|[,;\s])")
-
-_REFUSED = re.compile(r"q=0(?:\.0{0,3})?")
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """The time that a request waits for its answer."""
-
-    seconds: float
-    preferred: bool
-    """Whether the client named the time: then the answer at its end is 202, else 504."""
-
-
-def waiting_of(call: Call) -> Waiting:
-    """The wait that the header ``Prefer: wait=30`` asks for."""
-    settings = call.gateway.settings
-    match = _PREFERS_WAIT.search(call.request.headers.get("prefer", ""))
-    if match is None:
-        return Waiting(settings.wait_seconds, preferred=False)
-    return Waiting(min(float(match[1]), settings.max_wait_seconds), preferred=True)
-
-
-def wants_stream(call: Call) -> bool:
-    """Whether the client accepts server-sent events."""
-    return accepts_stream(call.request.headers.get("accept", ""))
-
-
-def accepts_stream(accept: str) -> bool:
-    """Whether the value of a header ``Accept`` names server-sent events, and not with ``q=0``, which refuses them."""
-    for given in accept.lower().split(","):
-        kind, *parameters = (part.strip() for part in given.split(";"))
-        if kind == EVENT_STREAM:
-            return not any(_REFUSED.fullmatch(parameter) for parameter in parameters)
-    return False
-
-
-def _counted(call: Call) -> AbstractContextManager[None]:
-    """Count the request as a stream or a wait during a block; raises `Problem` (429, 503) where there are too many."""
-    kind = call.gateway.streams if wants_stream(call) else call.gateway.waits
-    return kind.counted(call.caller)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +45,6 @@ class SentAsk:
     accepted: AskAccepted
     feed: Subscription
     resources: AsyncExitStack
-
-
-async def _follow(call: Call, partition: int, offset: int | None, resources: AsyncExitStack) -> Subscription:
-    """The answers in the conversation from an offset on; `None` means from now on."""
-    key = call.key.encode()
-    feed = call.gateway.log().subscribe(Topic.REPLIES, {partition: offset}, lambda found: found == key)
-    return await resources.enter_async_context(feed)
 
 
 async def _resume(
@@ -111,7 +58,7 @@ async def _resume(
     here = place.epoch == call.gateway.epoch
     if not here:
         await refuse_gone(call, place.partition, ask)
-    feed = await _follow(call, place.partition, place.offset if here else 0, resources)
+    feed = await follow(call, place.partition, place.offset if here else 0, resources)
     if feed.backlog is not None:
         call.gateway.lookups.check(call.caller)
         await call.admit(SEARCH_COST)
@@ -119,14 +66,11 @@ async def _resume(
     return feed
 
 
-# ---- asks
-
-
 async def ask(call: Call) -> Response | EventStream:
     """Add an utterance and wait for the reply."""
     body = await call.body(ASK)
     async with AsyncExitStack() as closing:
-        closing.enter_context(_counted(call))  # before it is sent: a refused ask leaves nothing
+        closing.enter_context(counted(call))  # before it is sent: a refused ask leaves nothing
         sent = await _send_ask(call, body, closing)
         return await _answered(call, sent, closing)
 
@@ -139,7 +83,7 @@ async def _send_ask(call: Call, body: AskBody, resources: AsyncExitStack) -> Sen
     own_id = body.request_id or body.utterance_id
     request_id, utterance_id = own_id or str(uuid4()), body.utterance_id or body.request_id or str(uuid4())
     partition = await answers_partition(call)
-    feed = await _follow(call, partition, None, resources)  # before it is sent, so that no answer is missed
+    feed = await follow(call, partition, None, resources)  # before it is sent, so that no answer is missed
     now = AnswerPlace(partition, feed.begin[partition], call.gateway.epoch)
     at = body.at or datetime.now(UTC)
     fresh = RequestNote(digest=digest_of_body(body), at=at, resume=str(now), utterance_id=utterance_id)
@@ -202,7 +146,7 @@ async def resume_ask(call: Call) -> Response | EventStream:
     async with AsyncExitStack() as closing:
         if place is None:
             return await _found_lately(call, request_id, partition)
-        closing.enter_context(_counted(call))
+        closing.enter_context(counted(call))
         if note is None and place.epoch != call.gateway.epoch:
             note = await read_note(call, name)
         utterance_id = None if note is None else note.utterance_id
@@ -270,72 +214,3 @@ async def _reply_events(call: Call, sent: SentAsk) -> AsyncGenerator[bytes]:
         yield write_event("error", failed(reply).document(call.id), str(AnswerPlace.after(record, call.gateway.epoch)))
     else:
         yield write_event("reply", reply, str(AnswerPlace.after(record, call.gateway.epoch)))
-
-
-def too_late(request_id: str, seconds: float) -> Problem:
-    """504: no answer in time."""
-    detail = f"no answer within {seconds:g} seconds; it may still come: fetch it at …/asks/{{request_id}}"
-    return Problem(504, detail, request_id=request_id)
-
-
-def failed(reply: Reply | Recalled) -> Problem:
-    """502: the responder could not answer; 409 where the ask came with the id of another utterance."""
-    why = f"the responder could not answer: {reply.error}"
-    status = 502
-    if (reply.error or "").endswith(CONFLICT):  # used longer ago than notes are kept, or by a client of Kafka
-        status, why = 409, str(used_before("utterance_id"))
-    shown = reply if isinstance(reply, Reply) else None
-    return Problem(status, why, request_id=reply.request_id, reply=shown)
-
-
-async def next_answer(feed: Subscription, request_id: str) -> tuple[Record, Reply | Recalled]:
-    """The answer to a request, with its record. Raises `Unavailable`."""
-    with span("wait for the answer"):
-        while True:
-            record = await feed.next()
-            reply = read_answer(record, request_id)
-            if reply is not None:
-                return record, reply
-
-
-# ---- recalls
-
-
-async def recall(call: Call) -> Response:
-    """Memory for the caller's own prompt, without a reply."""
-    body = await call.body(RECALL)
-    request_id = str(uuid4())
-    said = Utterance(
-        tenant=call.caller.tenant,
-        conversation_id=call.conversation_id,
-        utterance_id=request_id,
-        session_id=body.session_id,
-        speaker=body.speaker,
-        text=body.query,
-        at=body.at or datetime.now(UTC),
-        ask=Ask(
-            request_id=request_id,
-            record=False,
-            strategy=body.strategy,
-            budget_tokens=body.budget_tokens,
-            wants=Wants.MEMORY,
-        ),
-    )
-    waiting = waiting_of(call)
-    async with AsyncExitStack() as closing:
-        closing.enter_context(call.gateway.waits.counted(call.caller))
-        feed = await _follow(call, await answers_partition(call), None, closing)
-        await call.gateway.log().append([said])
-        try:
-            async with asyncio.timeout(waiting.seconds):
-                found = await while_connected(call, next_answer(feed, request_id))
-        except TimeoutError:
-            raise Problem(
-                504, f"no memory within {waiting.seconds:g} seconds: the stages may lag; recall again"
-            ) from None
-    if found is None:
-        return Response(status_code=499)
-    recalled = found[1]
-    if recalled.error is not None:
-        raise failed(recalled)
-    return answer(recalled)
