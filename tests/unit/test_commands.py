@@ -58,6 +58,7 @@ def test_the_version_is_that_of_the_installation(monkeypatch: pytest.MonkeyPatch
         ("worker", ()),
         ("gateway", ("faust",)),
         ("erase", ("faust", "prometheus_client")),
+        ("doctor", ("faust", "prometheus_client")),
         ("show", ("faust", "prometheus_client", "aiohttp")),
         ("produce", ("faust", "prometheus_client", "aiohttp")),
     ],
