@@ -18,8 +18,6 @@ from eunoe.deploy.cli.show_profile import profile_of, show_profile
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.clients.shared import open_store
-from eunoe.deploy.gateway.page.bundle import page_file
-from eunoe.deploy.gateway.page.export import read_snapshot
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.inspect.drawing import (
     history_tree,
@@ -108,8 +106,7 @@ def show(
     time = None if at is None else parse_time(at)
     key = conversation_key(tenant, conversation)
     if html is not None:
-        snapshot = _read(lambda store: read_snapshot(store, key), conversation, tenant)
-        _write_page(html, conversation, snapshot)
+        _write_page(html, conversation, tenant)
         return
     if profile:
         wanted = partial(profile_of, key=key, at=time or datetime.now(UTC), person=person, budget_tokens=budget)
@@ -169,7 +166,13 @@ def _show_segments(known: ConversationView, denoised: bool, as_json: bool) -> No
         console.print(conversation_tree(known, denoised), highlight=False)
 
 
-def _write_page(path: Path, conversation: str, snapshot: bytes) -> None:
+def _write_page(path: Path, conversation: str, tenant: str) -> None:
+    # here, because they import the gateway's libraries
+    from eunoe.deploy.gateway.page.bundle import page_file  # noqa: PLC0415
+    from eunoe.deploy.gateway.page.export import read_snapshot  # noqa: PLC0415
+
+    key = conversation_key(tenant, conversation)
+    snapshot = _read(lambda store: read_snapshot(store, key), conversation, tenant)
     try:
         path.write_text(page_file(conversation, snapshot), encoding="utf-8")
     except OSError as error:

@@ -59,7 +59,7 @@ def test_the_version_is_that_of_the_installation(monkeypatch: pytest.MonkeyPatch
         ("gateway", ("faust",)),
         ("erase", ("faust", "prometheus_client")),
         ("doctor", ("faust", "prometheus_client")),
-        ("show", ("faust", "prometheus_client", "aiohttp")),
+        ("show", ("faust", "prometheus_client", "aiohttp", "starlette")),
         ("produce", ("faust", "prometheus_client", "aiohttp")),
     ],
 )
