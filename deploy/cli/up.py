@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import shlex
-import signal
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -15,11 +15,13 @@ from eunoe.deploy.cli.model_check import keep_model_fault, model_checked
 from eunoe.deploy.cli.output import Json, console, errors, print_json
 from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.connect import DATA, servers_named, unused_operator_key
+from eunoe.deploy.exits import Exit
 from eunoe.deploy.gateway.keys import GATEWAY_KEY, KeyFile, KeyPlan, KeyScope, kept_key
 from eunoe.deploy.local.notice import NOTICE
 from eunoe.deploy.local.stack import Ports
 from eunoe.deploy.process.forked import ForkServer
 from eunoe.deploy.process.standalone import Standalone, StandaloneOptions, open_standalone
+from eunoe.deploy.process.stop_signals import StopSignals
 from eunoe.deploy.process.supervisor import GatewayProcess
 from eunoe.deploy.settings import Settings, read_settings
 from eunoe.schemas.events import DEFAULT_TENANT
@@ -44,6 +46,16 @@ def up(
     One worker process replies, another builds the memory. The gateway's address is printed with a key for it. Other
     commands started in the same directory find the servers by themselves, as long as the data directory is the default
     one. The memory is kept in the data directory: the next start continues with it.
+
+    Ctrl-C drains the stages first. A second one ends without that: nothing is lost, but the next start derives memory
+    again.
+
+    Exit codes:
+
+    - 0: stopped
+    - 2: wrong settings, or the directory or a port is in use
+    - 69: a part did not come up
+    - 130: stopped at once by a second signal
     """
     plan = StandaloneOptions(
         data=None if throw_away else data,
@@ -57,17 +69,28 @@ def up(
 
 async def _up(plan: StandaloneOptions, bars: ProgressBars, forks: ForkServer | None, as_json: bool) -> None:
     logging.getLogger("eunoe").setLevel(logging.INFO)
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stops = StopSignals(partial(errors.print, markup=False, highlight=False, soft_wrap=True))
+    with stops.listening():
+        await _serve(plan, bars, forks, stops, as_json)
+    if stops.hurried:
+        raise typer.Exit(Exit.INTERRUPTED)
+
+
+async def _serve(
+    plan: StandaloneOptions, bars: ProgressBars, forks: ForkServer | None, stops: StopSignals, as_json: bool
+) -> None:
     settings = read_settings()
     for note in (_unused_servers(settings), unused_operator_key(settings)):
         if note is not None:
             errors.print(note, markup=False, highlight=False, soft_wrap=True)
-    async with model_checked(settings) as checking, open_standalone(settings, plan, bars, forks) as home:
+    async with (
+        model_checked(settings) as checking,
+        open_standalone(settings, plan, bars, forks, stops.kills) as home,
+    ):
         keep_model_fault(home.stack.directory, checking)
+        stops.is_up = True
         _print_ready(home, plan, as_json)
-        failed, stopping = asyncio.ensure_future(home.failed()), asyncio.ensure_future(stop.wait())
+        failed, stopping = asyncio.ensure_future(home.failed()), asyncio.ensure_future(stops.asked.wait())
         done, waiting = await asyncio.wait({failed, stopping}, return_when=asyncio.FIRST_COMPLETED)
         for task in waiting:
             task.cancel()

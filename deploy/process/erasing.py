@@ -56,6 +56,12 @@ class EraserOnDemand:
         finally:
             await end_process(self._process, _STOP_S)
 
+    def kill(self) -> None:
+        """Send SIGKILL to the eraser, if one runs."""
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
     async def _look(self) -> float:
         """Erase where there is work; the seconds until the next look. A fault is told, and nothing counts as seen."""
         now = self._stamp()

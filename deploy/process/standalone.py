@@ -7,7 +7,7 @@ replay. Stop: all stages drained, the journal complete, and last the marker of a
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -93,11 +93,15 @@ class Standalone:
 
 @asynccontextmanager
 async def open_standalone(
-    settings: Settings, options: StandaloneOptions, report: ReportProgress, forks: ForkServer | None = None
+    settings: Settings,
+    options: StandaloneOptions,
+    report: ReportProgress,
+    forks: ForkServer | None = None,
+    kills: list[Callable[[], None]] | None = None,
 ) -> AsyncIterator[Standalone]:
     """A system that takes events. At the end it is stopped; where data is kept, a marker records a clean stop.
 
-    With ``forks`` its processes are forked, and share memory.
+    With ``forks`` its processes are forked, and share memory. ``kills`` gets what kills those that derive or answer.
 
     Raises `Refused` when the directory is in use or was made with other partitions, or a port is taken; `Unavailable`
     when a part does not come up.
@@ -114,13 +118,15 @@ async def open_standalone(
         await _create_topics(settings)
         keys = await last.enter_async_context(open_data_keys(settings))
         journal = await _restore(settings, stack, kept, report, keys) if kept is not None else None
-        workers = await _start_workers(settings, stack, closing, forks) if options.workers else ()
+        kills = [] if kills is None else kills
+        workers = await _start_workers(settings, stack, closing, forks, kills) if options.workers else ()
         writer = await _start_journal(settings, stack, journal, last, keys) if journal is not None else None
         if workers and not stack.clean_start:
             await drained(settings, options.drain_s * 30, report)
         gateway = None
         if workers and options.http_port is not None:
             gateway = await _start_gateway(unpinned, stack, options.http_port, closing, forks)
+            kills.append(gateway.kill)
         own_keys = reveal(settings.keys.store) == stack.urls.keys
         decided = unpinned.model_dump(mode="json", include=set(CHANGEABLE), exclude_unset=True)
         stack.announce(
@@ -133,7 +139,9 @@ async def open_standalone(
         if workers:
             watch = asyncio.create_task(report_lost_index(settings))
             closing.callback(watch.cancel)
-        erasing = asyncio.create_task(_eraser(unpinned, stack, forks).run()) if workers else None
+        eraser = _eraser(unpinned, stack, forks)
+        kills.append(eraser.kill)
+        erasing = asyncio.create_task(eraser.run()) if workers else None
         closing.push_async_callback(_ended, erasing)
         system = Standalone(settings, stack, workers, writer, gateway)
         yield system
@@ -229,7 +237,11 @@ async def _begin_erased(settings: Settings, erased: Mapping[str, ErasedPart]) ->
 
 
 async def _start_workers(
-    settings: Settings, stack: LocalStack, closing: AsyncExitStack, forks: ForkServer | None
+    settings: Settings,
+    stack: LocalStack,
+    closing: AsyncExitStack,
+    forks: ForkServer | None,
+    kills: list[Callable[[], None]],
 ) -> tuple[WorkerProcess, ...]:
     logs = stack.directory / "logs"
     workers = tuple(
@@ -238,6 +250,7 @@ async def _start_workers(
     )
     for worker in workers:
         closing.push_async_callback(worker.stop)
+        kills.append(worker.kill)
     await asyncio.gather(*(worker.start() for worker in workers))
     return workers
 

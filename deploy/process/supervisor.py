@@ -92,6 +92,14 @@ class WorkerProcess:
             self._watch.cancel()
         await end_process(self._process, timeout_s)
 
+    def kill(self) -> None:
+        """Send SIGKILL, and start it no more; `stop` waits for its end."""
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
     async def _keep_running(self) -> None:
         in_a_row = 0
         while True:
