@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from eunoe.deploy.generations.rebuild import run
+from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.errors import Refused
+from eunoe.schemas.errors import Misconfigured, Refused
 from eunoe.workers.stores.generations import Generation, GenerationState, MemoryGenerations
 
 
@@ -66,3 +67,23 @@ async def test_a_generation_that_another_machine_dropped_or_completed_is_not_tol
     with pytest.raises(Refused, match=told):
         await run._complete(Settings(), BEGUN, GenerationState.BUILT)
     assert await registry.all() == before
+
+
+async def test_a_user_who_may_not_ask_redis_whether_it_restarted_begins_no_generation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fits(*_: object) -> list[int]:
+        return [1]
+
+    async def forbidden(_: Settings) -> frozenset[str]:
+        raise Misconfigured("no permissions to run the 'info' command", "Redis")
+
+    async def begin(*_: object) -> Generation:
+        raise AssertionError("a generation was begun")
+
+    for name in ("partitions_of", "check_log_is_open", "check_named"):
+        monkeypatch.setattr(run, name, fits)
+    monkeypatch.setattr(run, "_redis_processes", forbidden)
+    monkeypatch.setattr(run, "_begin", begin)
+    with pytest.raises(Misconfigured, match="info"):
+        await run.rebuild(Settings(kafka="127.0.0.1:9092"), RebuildPlan(into="v2"), lambda _: None)

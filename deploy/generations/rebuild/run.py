@@ -91,6 +91,7 @@ async def rebuild(
     (partitions,) = await partitions_of(target.kafka_settings, target.names, [Topic.CONVERSATIONS])
     await check_log_is_open(target.kafka_settings, target.names)
     await check_named(target, plan)
+    await _redis_processes(target)  # asked for later, too: a user who may not is told before a generation is begun
     async with no_erasure(settings):  # one that runs seals anew, in the log, what this would have read before
         generation = await _begin(settings, plan)
     await create_topics(target.kafka_settings, target.names, partitions, target.replication)
