@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from eunoe.schemas.events import Provenance
-from eunoe.workers.derive.digest import Row
+from eunoe.workers.derive.digest import StateRow
 
 Document = Mapping[str, Any]
 
@@ -40,7 +40,7 @@ def decision_shares(state: Document) -> list[DecisionShare]:
     for at, (stage, part) in enumerate(state.items()):
         for number, (table, rows) in enumerate(part.get("tables", {}).items()):
             for place, (id_, document) in enumerate(rows.items()):
-                found.add(Row(stage, table, (at, number, place), id_, document))
+                found.add(StateRow(stage, table, (at, number, place), id_, document))
     return found.shares()
 
 
@@ -65,7 +65,7 @@ class DecisionCount:
         """Stage → the place of its first decision."""
         self._known: dict[Provenance, Provenance] = {}
 
-    def add(self, row: Row) -> None:
+    def add(self, row: StateRow) -> None:
         """Count the decisions of a document."""
         document = row.document
         if isinstance(document, dict) and isinstance(document.get("session"), int):

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import orjson
 
-from eunoe.workers.derive.digest import Document, Row
+from eunoe.workers.derive.digest import Document, StateRow
 
 _FASTEST = 1
 
@@ -19,7 +19,7 @@ class PackedState:
         self._rows: list[tuple[int, bytes]] = []
         """Place and JSON of the documents of the table that is being read."""
 
-    def add(self, row: Row) -> None:
+    def add(self, row: StateRow) -> None:
         """Take the next document; those of a table come together."""
         table = (row.stage, row.place[1], row.table)
         if table != self._table:

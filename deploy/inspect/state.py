@@ -8,7 +8,7 @@ from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.inspect.decisions import DecisionCount, DecisionShare
 from eunoe.deploy.inspect.packed_state import PackedState
 from eunoe.schemas.ports import VectorIndex
-from eunoe.workers.derive.digest import Document, Row, StateDigest, hash_state, read_digest
+from eunoe.workers.derive.digest import Document, StateDigest, StateRow, hash_state, read_digest
 from eunoe.workers.derive.index_audit import Finding, Unfinished, compare_index, unfinished
 from eunoe.workers.intake.state import HEAD
 from eunoe.workers.registry import STAGES
@@ -113,7 +113,7 @@ class _Told:
     edges: int = 0
     opened: int = 0
 
-    def row(self, row: Row) -> None:
+    def row(self, row: StateRow) -> None:
         name = f"{row.stage}/{row.table}"
         if name == _EDGES:
             self.edges += len(row.document["edges"])

@@ -8,7 +8,7 @@ from eunoe.deploy.evaluate.indexed import unasked
 from eunoe.deploy.inspect.decisions import DecisionCount, DecisionShare, decision_shares, joined
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
 from eunoe.schemas.identity import conversation_key
-from eunoe.workers.derive.digest import Row, read_digest
+from eunoe.workers.derive.digest import StateRow, read_digest
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.tree.settings import TreeSettings
@@ -98,7 +98,7 @@ async def test_the_order_in_which_documents_are_counted_changes_nothing():
         },
     }  # fmt: skip
     rows = [
-        Row(stage, table, (at, number, place), id_, document)
+        StateRow(stage, table, (at, number, place), id_, document)
         for at, (stage, part) in enumerate(state.items())
         for number, (table, documents) in enumerate(part["tables"].items())
         for place, (id_, document) in enumerate(documents.items())

@@ -113,7 +113,7 @@ def _documents(rows: Mapping[str, str], *, log_times: bool) -> Document:
 # ---- document by document
 
 
-class Row(NamedTuple):
+class StateRow(NamedTuple):
     """A document of the digested state, in canonical form."""
 
     stage: str
@@ -124,7 +124,7 @@ class Row(NamedTuple):
     document: Any
 
 
-VisitRow = Callable[[Row], None]
+VisitRow = Callable[[StateRow], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class _Hashing:
         for number, id_ in enumerate(sorted(rows)):
             document = canonical(orjson.loads(rows[id_]), log_times=self._log_times)
             self._hash.update(f"{',' if number else ''}{_text(id_)}:{_text(document)}".encode())
-            self._visit(Row(*names, (*above, places[id_]), id_, document))
+            self._visit(StateRow(*names, (*above, places[id_]), id_, document))
 
     def sha256(self) -> str:
         self._hash.update(b"}")

@@ -25,7 +25,7 @@ class MemoryIndex:
 
     def __init__(self) -> None:
         self._made_by: tuple[str, int] | None = None
-        self._points: defaultdict[Collection, dict[str, Kept]] = defaultdict(dict)
+        self._points: defaultdict[Collection, dict[str, HeldPoint]] = defaultdict(dict)
         self._groups: defaultdict[tuple[Collection, str], Group] = defaultdict(Group)
         """Collection and conversation → its points."""
         self._fences: dict[tuple[Collection, str], int] = {}
@@ -114,8 +114,8 @@ class MemoryIndex:
         kept = self._points[point.collection][point.id] = self._keep(point)
         self._groups[point.collection, point.key].add(kept, point.dense)
 
-    def _keep(self, point: Point) -> "Kept":
-        """What is held of a point beside its vector."""
+    def _keep(self, point: Point) -> "HeldPoint":
+        """The parts of a point that are held beside its vector."""
         return _Whole(point)
 
     def _drop(self, collection: Collection, id_: str) -> None:
@@ -123,7 +123,7 @@ class MemoryIndex:
             self._groups[collection, there.key].drop(there)
 
 
-class Kept(ABC):
+class HeldPoint(ABC):
     """A point beside its vector."""
 
     __slots__ = ("born", "id", "key", "place", "seq")
@@ -148,7 +148,7 @@ class Kept(ABC):
         """The point; ``vectors`` has its vector."""
 
 
-class _Whole(Kept):
+class _Whole(HeldPoint):
     """A point held in a third of its memory: a rebuild keeps those of a whole conversation."""
 
     __slots__ = ("collection", "digest", "indices", "text", "values")
@@ -184,27 +184,27 @@ class Group:
     """The points of a conversation in one collection, with their vectors as the rows of one array."""
 
     def __init__(self) -> None:
-        self._kept: list[Kept] = []
+        self._kept: list[HeldPoint] = []
         self._rows: NDArray[np.float32] = np.empty((0, 0), np.float32)
         self._born: NDArray[np.int64] = np.empty(0, np.int64)
 
-    def add(self, one: Kept, dense: bytes) -> None:
+    def add(self, one: HeldPoint, dense: bytes) -> None:
         """Add a point that is not there, with its vector."""
         self._kept.append(one)
         self._make_room(len(dense) // 4)
         self._set(len(self._kept) - 1, one, np.frombuffer(dense, "<f4"))
 
-    def drop(self, one: Kept) -> None:
+    def drop(self, one: HeldPoint) -> None:
         """Remove a point; the last one takes its place."""
         last = self._kept.pop()
         if last is not one:
             self._set(one.place, last, self._rows[last.place])
 
-    def by_id(self) -> list[Kept]:
+    def by_id(self) -> list[HeldPoint]:
         """The points, by id."""
         return sorted(self._kept, key=attrgetter("id"))
 
-    def vector(self, one: Kept) -> NDArray[np.float32]:
+    def vector(self, one: HeldPoint) -> NDArray[np.float32]:
         """The vector of a point, of shape (dimensions,)."""
         found: NDArray[np.float32] = self._rows[one.place]
         return found
@@ -240,7 +240,7 @@ class Group:
         scores = self._rows[places].astype(np.float64) @ query.astype(np.float64)
         return [(self._kept[at].id, score) for at, score in zip(places.tolist(), scores.tolist(), strict=True)]
 
-    def _set(self, place: int, one: Kept, vector: NDArray[np.float32]) -> None:
+    def _set(self, place: int, one: HeldPoint, vector: NDArray[np.float32]) -> None:
         one.place = place
         self._kept[place] = one
         self._rows[place] = vector
@@ -258,7 +258,7 @@ class Group:
 class _PointsView(Sequence[Point]):
     """Points that are made when somebody asks for them: as `Point` each takes twice the memory."""
 
-    def __init__(self, group: Group, kept: Sequence[Kept]) -> None:
+    def __init__(self, group: Group, kept: Sequence[HeldPoint]) -> None:
         self._group = group
         self._kept = kept
 
@@ -287,7 +287,7 @@ def _best(places: NDArray[np.int64], scores: NDArray[np.float32], limit: int) ->
     return best
 
 
-def _sparse_scores(points: Iterable[Kept], query: Mapping[int, float]) -> list[tuple[str, float]]:
+def _sparse_scores(points: Iterable[HeldPoint], query: Mapping[int, float]) -> list[tuple[str, float]]:
     """The scores of the points that share a term with the query, as in Qdrant."""
     found = []
     for point in points:

@@ -7,7 +7,7 @@ from typing import Final
 from eunoe.schemas.decisions import Collection, Point
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.ports import Search
-from eunoe.workers.stores.memory_index import Group, Kept, MemoryIndex
+from eunoe.workers.stores.memory_index import Group, HeldPoint, MemoryIndex
 from eunoe.workers.stores.spill_tables import Spill, SpillTable
 
 HELD_BYTES: Final = 2_000_000
@@ -36,7 +36,7 @@ class SpillingIndex(MemoryIndex):
         self._spill.make_room(self._tables.values(), self._most)
         await super().upsert(points, fence, mark=mark, over=over)
 
-    def _keep(self, point: Point) -> Kept:
+    def _keep(self, point: Point) -> HeldPoint:
         table = self._tables[point.collection]
         table[point.id] = point.model_dump_json()
         return _Spilled(point, table)
@@ -47,7 +47,7 @@ class SpillingIndex(MemoryIndex):
         super()._drop(collection, id_)
 
 
-class _Spilled(Kept):
+class _Spilled(HeldPoint):
     """The place of a point that lies in a table."""
 
     __slots__ = ("table",)
@@ -81,7 +81,7 @@ class _SpilledGroup(Group):
         super().__init__()
         self._has_rows = False
 
-    def add(self, one: Kept, dense: bytes) -> None:
+    def add(self, one: HeldPoint, dense: bytes) -> None:
         """Add a point that is not there."""
         if self._has_rows:
             super().add(one, dense)
@@ -89,7 +89,7 @@ class _SpilledGroup(Group):
         one.place = len(self._kept)
         self._kept.append(one)
 
-    def drop(self, one: Kept) -> None:
+    def drop(self, one: HeldPoint) -> None:
         """Remove a point; the last one takes its place."""
         if self._has_rows:
             super().drop(one)
