@@ -4,13 +4,13 @@ Each rule needs a cue in both sentences, and the same object wherever a person m
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.words import weight
-from eunoe.workers.update.parsing import ParsedSentence
+from eunoe.workers.update.parsing import ParsedSentence, cached_by_sentence
 
 _WORDS = r"[\w'-]{1,30}"
 _OBJECT = rf"({_WORDS}(?: {_WORDS}){{0,4}} ?)"
@@ -160,21 +160,39 @@ _SETTLED = (
 
 def state_changed(old: ParsedSentence, new: ParsedSentence) -> str:
     """The reason why the new sentence says what holds instead of the old one; empty if none is known."""
-    return _ended(_CHANGES, old, new)
+    return _ended(_states_changed(new), old)
 
 
 def matter_settled(old: ParsedSentence, new: ParsedSentence) -> str:
     """The reason why the matter of the old sentence is over with the new one; empty if none is known."""
-    return _ended(_SETTLED, old, new)
+    return _ended(_matters_settled(new), old)
 
 
-def _ended(transitions: tuple[Transition, ...], old: ParsedSentence, new: ParsedSentence) -> str:
-    return next((one.because for one in transitions if _applies(one, old, new)), "")
+_Ends = tuple[tuple[Transition, tuple[str, ...]], ...]
+"""Transitions whose end a sentence tells, each with the objects of the matches."""
 
 
-def _applies(one: Transition, old: ParsedSentence, new: ParsedSentence) -> bool:
-    ends = _objects(one.end, new)
-    states = _objects(one.state, old) if ends else []
+# a new sentence is compared with many old ones, and most tell the end of nothing
+@cached_by_sentence
+def _matters_settled(new: ParsedSentence) -> _Ends:
+    return _told(_SETTLED, new)
+
+
+@cached_by_sentence
+def _states_changed(new: ParsedSentence) -> _Ends:
+    return _told(_CHANGES, new)
+
+
+def _told(transitions: Iterable[Transition], new: ParsedSentence) -> _Ends:
+    return tuple((one, ends) for one in transitions if (ends := tuple(_objects(one.end, new))))
+
+
+def _ended(told: _Ends, old: ParsedSentence) -> str:
+    return next((one.because for one, ends in told if _applies(one, old, ends)), "")
+
+
+def _applies(one: Transition, old: ParsedSentence, ends: Sequence[str]) -> bool:
+    states = _objects(one.state, old)
     if one.object is None:
         return bool(states)
     return any(_agree(state, end, one.object) for state in states for end in ends)
@@ -243,12 +261,14 @@ def older(old: ParsedSentence, new: ParsedSentence) -> str:
     return ""
 
 
-def _stated_ages(text: ParsedSentence) -> list[int]:
-    return list(_figures(_YEARS, text)) or list(_figures(_IS, text))
+@cached_by_sentence
+def _stated_ages(text: ParsedSentence) -> tuple[int, ...]:
+    return tuple(_figures(_YEARS, text)) or tuple(_figures(_IS, text))
 
 
-def _turned_ages(text: ParsedSentence) -> list[int]:
-    return list(_figures(_TURNED, text))
+@cached_by_sentence
+def _turned_ages(text: ParsedSentence) -> tuple[int, ...]:
+    return tuple(_figures(_TURNED, text))
 
 
 def _figures(pattern: re.Pattern[str], text: ParsedSentence) -> Iterator[int]:
