@@ -30,7 +30,7 @@ class MemoryNodes:
 
     async def recall(self, turn: Turn) -> Turn:
         """Get the memory that fits the question."""
-        found = await self.memory.recall(turn["question"], speaker=turn["speaker"], budget_tokens=800)
+        found = await self.memory.recall(turn["question"], speaker=turn["speaker"], budget_tokens=800, at=turn["at"])
         dialogue = "\n".join(f"{line.speaker}: {line.text}" for line in found.dialogue)
         return {"memory": f"{found.text}\n{dialogue}".strip()}
 

@@ -2,6 +2,7 @@
 
 import { html, useState } from "./htm-preact.mjs";
 import { inConversation, post } from "./api.js";
+import { byOwnClock } from "./clock.js";
 import { change, link } from "./route.js";
 import { Fault, Loading, Said, day, plural } from "./ui.js";
 import { Explained, REASONS } from "./why.js";
@@ -15,7 +16,7 @@ export function Ask({ id, params, status }) {
     if (!form.reportValidity()) return;
     change({ q: text, by: speaker, strategy, budget, reply: undefined, at: undefined }, { replace: true });
     setState({ busy: true, error: null, recalled: null });
-    const chosen = { strategy: strategy || undefined, budget_tokens: budget ? Number(budget) : undefined };
+    const chosen = { strategy: strategy || undefined, budget_tokens: budget ? Number(budget) : undefined, at: byOwnClock(new Date()) };
     try {
       if (recallOnly) {
         const recalled = await post(inConversation(id, "/recall"), { query: text, speaker, ...chosen });
