@@ -2,8 +2,6 @@
 
 import json
 import stat
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,7 +20,7 @@ from eunoe.deploy.gateway.problems import Problem
 from eunoe.deploy.gateway.routing import ROUTES
 from eunoe.deploy.settings.sections import GatewaySettings
 from eunoe.schemas.errors import Refused
-from tests.support.command import environment
+from tests.support.command import Finished, eunoe
 from tests.support.gateway import make_gateway
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -86,24 +84,21 @@ def test_the_key_of_a_data_directory_is_made_once(tmp_path):
     assert kept_key(keys, secret_file, PLAN) != first
 
 
-def test_the_commands_make_list_and_revoke_keys(tmp_path):
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "eunoe.deploy.cli", "keys", *words]
-        return subprocess.run(
-            command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60, check=False
-        )
+async def test_the_commands_make_list_and_revoke_keys(tmp_path):
+    async def run(*words: str) -> Finished:
+        return await eunoe("keys", *words, cwd=tmp_path)
 
-    made = json.loads(run("create", "--tenant", "acme", "--scope", "ask", "--expires", "30d", "--json").stdout)
+    made = (await run("create", "--tenant", "acme", "--scope", "ask", "--expires", "30d", "--json")).json
     assert made["key"].startswith(f"eu_{made['id']}_")
     assert made["scopes"] == ["ask"]
-    listed = run("list")
-    assert made["id"] in listed.stdout
-    assert made["key"] not in listed.stdout
-    assert run("revoke", made["id"]).returncode == 0
-    wrong = run("create", "--expires", "soon")
-    beyond = run("create", "--expires", "9999-12-31T23:59:59-01:00")
-    assert (beyond.returncode, "outside of the calendar" in beyond.stderr) == (2, True)
-    assert (wrong.returncode, len(wrong.stderr.splitlines())) == (2, 1)
+    listed = await run("list")
+    assert made["id"] in listed.out
+    assert made["key"] not in listed.out
+    assert (await run("revoke", made["id"])).code == 0
+    wrong = await run("create", "--expires", "soon")
+    beyond = await run("create", "--expires", "9999-12-31T23:59:59-01:00")
+    assert (beyond.code, "outside of the calendar" in beyond.err) == (2, True)
+    assert (wrong.code, len(wrong.err.splitlines())) == (2, 1)
 
 
 # ---- tokens
