@@ -10,6 +10,8 @@ from eunoe.deploy.generations.rebuild import run
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Misconfigured, Refused
+from eunoe.streams.admin import TopicStatus
+from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.stores.generations import Generation, GenerationState, MemoryGenerations
 
 
@@ -87,3 +89,38 @@ async def test_a_user_who_may_not_ask_redis_whether_it_restarted_begins_no_gener
     monkeypatch.setattr(run, "_begin", begin)
     with pytest.raises(Misconfigured, match="info"):
         await run.rebuild(Settings(kafka="127.0.0.1:9092"), RebuildPlan(into="v2"), lambda _: None)
+
+
+@pytest.mark.parametrize(("made", "left"), [(0, []), (2, ["v2"])], ids=["no topic", "one topic"])
+async def test_a_generation_of_which_all_topics_are_refused_is_not_left_as_being_built(
+    made: int, left: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry, settings = MemoryGenerations(), Settings(kafka="127.0.0.1:9092")
+
+    async def fits(*_: object) -> list[int]:
+        return [2]
+
+    async def begin(*_: object) -> Generation:
+        await registry.write(BEGUN)
+        return BEGUN
+
+    async def refused(*_: object) -> None:
+        raise Refused("topic not created (grant Create)")
+
+    async def topics(_: object, names: TopicNames) -> list[TopicStatus]:
+        numbers = {Topic.CONVERSATIONS: 2, Topic.CHANGES: made}
+        return [TopicStatus(topic, names.name(topic), number, "") for topic, number in numbers.items()]
+
+    @asynccontextmanager
+    async def redis(_settings: Settings) -> AsyncIterator[None]:
+        yield None
+
+    for name in ("partitions_of", "check_log_is_open", "check_named", "_redis_processes"):
+        monkeypatch.setattr(run, name, fits)
+    fakes = {"_begin": begin, "create_topics": refused, "list_topics": topics, "open_redis": redis}
+    for name, fake in fakes.items():
+        monkeypatch.setattr(run, name, fake)
+    monkeypatch.setattr(run, "RedisGenerations", lambda *_: registry)
+    with pytest.raises(Refused, match="grant Create"):
+        await run.rebuild(settings, RebuildPlan(into="v2"), lambda _: None)
+    assert [one.name for one in await registry.all()] == left

@@ -32,7 +32,7 @@ from eunoe.deploy.process.forked import ForkServer
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.position_ports import ReadPartition
-from eunoe.streams.admin import check_log_is_open, create_topics
+from eunoe.streams.admin import check_log_is_open, create_topics, list_topics
 from eunoe.streams.log_reader import log_topics
 from eunoe.streams.offsets import commit_offsets, ends_of
 from eunoe.streams.position import position
@@ -94,7 +94,11 @@ async def rebuild(
     await _redis_processes(target)  # asked for later, too: a user who may not is told before a generation is begun
     async with no_erasure(settings):  # one that runs seals anew, in the log, what this would have read before
         generation = await _begin(settings, plan)
-    await create_topics(target.kafka_settings, target.names, partitions, target.replication)
+    try:
+        await create_topics(target.kafka_settings, target.names, partitions, target.replication)
+    except Refused:
+        await _forget_unmade(settings, target, plan)
+        raise
     with kept_folder(settings.prefix, generation, max_age_s(target.names)) as work:
         answers = 0 if plan.ask_again else await _fill(target, work / "answers.sqlite", report)
         async with open_clients(target):
@@ -144,6 +148,15 @@ async def _begin(settings: Settings, plan: RebuildPlan) -> Generation:
         )
         await registry.write(generation)
         return generation
+
+
+async def _forget_unmade(settings: Settings, target: Settings, plan: RebuildPlan) -> None:
+    """Forget a generation of which Kafka has refused all topics: while it is being built, all erasures wait."""
+    made = await list_topics(target.kafka_settings, target.names)
+    own = [one for one in made if one.name != settings.names.name(one.topic)]
+    if plan.log is None and not any(one.partitions for one in own):
+        async with open_redis(settings) as redis:
+            await RedisGenerations(redis, settings.prefix).forget(plan.into)
 
 
 async def _complete(settings: Settings, generation: Generation, state: GenerationState) -> None:
