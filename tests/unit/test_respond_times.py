@@ -61,6 +61,14 @@ def test_a_question_has_a_bounded_number_of_days() -> None:
     assert len(days("yesterday and tomorrow, " * 500)) == MAX_TIMES
 
 
+def test_of_a_long_text_the_ends_are_looked_at() -> None:
+    pasted = "rows = read_rows(folder, since=yesterday(), until=today_noon())\n" * 1000
+    asked = f"Today I got this.\n{pasted}\nWhat did Ben say of it last week?"
+    found = read_question(asked, SPEAKERS, "Ann", ASKED).days
+    assert [asked[one.start : one.end] for one in (found[0], found[-1])] == ["Today", "last week"]
+    assert len(found) < 80
+
+
 def test_a_day_fits_best_in_the_period_that_is_meant() -> None:
     asked = read_question("What did I buy in May?", SPEAKERS, "Ann", ASKED)
     within, soon, later, other_year = (

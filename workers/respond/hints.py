@@ -99,7 +99,8 @@ def read_question(text: str, speakers: Sequence[str], asker: str = "", asked: da
     is_own = _FIRST_PERSON.search(text) is not None
     about = named | ({asker} if asker in speakers and is_own else set())
     past, when = _PAST.search(text) is not None, _WHEN.search(text) is not None
-    was = past or _asks_of_past(text)
+    helper = _HELPER.search(text)
+    was, present = past or _is_of_past(helper), _is_of_present(helper)
     days = () if asked is None else read_days(text, asked, past=was)
     return QuestionHints(
         speakers=frozenset(about),
@@ -113,23 +114,20 @@ def read_question(text: str, speakers: Sequence[str], asker: str = "", asked: da
         asker=asker if asker in speakers else "",
         is_own=is_own,
         breadth=read_breadth(text),
-        holds=not past and not when and _in_present(text),
-        ends=not past and not when and (_in_present(text) or _WHETHER.match(text) is not None),
+        holds=not past and not when and present,
+        ends=not past and not when and (present or _WHETHER.match(text) is not None),
         days=days,
         said=() if asked is None else days_of_saying(days, asked, past=was),
     )
 
 
-def _asks_of_past(text: str) -> bool:
-    """Whether a question asks for what has been: by its first helping verb, or without one ("What happened …?")."""
-    found = _HELPER.search(text)
-    return found is None or found.group().lower().startswith(("did", "was", "were", "had", "has", "have"))
+def _is_of_past(helper: re.Match[str] | None) -> bool:
+    """Whether a question with this first helping verb, or without one ("What happened …?"), asks for what has been."""
+    return helper is None or helper.group().lower().startswith(("did", "was", "were", "had", "has", "have"))
 
 
-def _in_present(text: str) -> bool:
-    """Whether the first helping verb of a question is one of the present."""
-    found = _HELPER.search(text)
-    return found is not None and found["then"] is None
+def _is_of_present(helper: re.Match[str] | None) -> bool:
+    return helper is not None and helper["then"] is None
 
 
 def without_asking(text: str) -> str:

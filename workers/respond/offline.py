@@ -98,7 +98,7 @@ def _hints_of(task: ReplyTask, question: str) -> QuestionHints:
     """The hints of one part of the question; one that names nobody is about whom the whole question is about."""
     asker, speakers = task.question.speaker, task.speakers
     hints = read_question(question, speakers, asker, task.question.at.date())
-    if hints.speakers:
+    if hints.speakers or question == task.question.text:
         return hints
     return replace(hints, speakers=read_question(task.question.text, speakers, asker).speakers)
 

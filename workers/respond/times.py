@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import islice
 
+from eunoe.workers.text.bounds import with_blank_middle
 from eunoe.workers.text.past_periods import past_periods_in
 from eunoe.workers.text.periods import Period, periods_in
 
@@ -92,9 +93,9 @@ def read_days(text: str, asked: date, *, past: bool) -> tuple[Period, ...]:
     """The days and periods that a question of the day ``asked`` names, by words such as "yesterday" too, in order.
 
     ``past``: whether it asks for what has been. Then bare days and months ("on Sunday", "in March") are the nearest
-    behind, else the nearest ahead. At most `MAX_TIMES`.
+    behind, else the nearest ahead. At most `MAX_TIMES`. The middle of a long text is not looked at.
     """
-    bare = _MODAL.sub(lambda found: "-" * len(found.group()), text)
+    bare = _MODAL.sub(lambda found: "-" * len(found.group()), with_blank_middle(text))
     behind, ahead = past_periods_in(bare, asked), periods_in(bare, asked)
     first, second = (behind, ahead) if past else (ahead, behind)
     found = list(islice(first, MAX_TIMES))
