@@ -422,16 +422,23 @@ async def test_a_verb_is_found_in_the_form_of_the_answer(question: str, answer: 
 
 
 @pytest.mark.parametrize("first", [3.0, 2.8])
-def test_a_line_is_not_quoted_with_a_memory_of_it(first: float):
+def test_a_line_is_quoted_and_no_memory_of_it(first: float):
     rows = (
         row(1, "I bought a red bicycle"),
         replace(row(2, "Ann bought a red bicycle.", is_memory=True), cites=("u1",)),
         row(3, "It is red"),
     )
     hints = read_question("What did I buy?", SPEAKERS, "Ann")
-    best = 0 if first == 3.0 else 1
-    assert choose_lines(rows, np.asarray([first, 2.9, 0.5]), hints) == [best]
-    assert choose_lines(rows, np.asarray([first, 2.9, 2.7]), hints) == [best, 2]
+    assert choose_lines(rows, np.asarray([first, 2.9, 0.5]), hints) == [0]
+    assert choose_lines(rows, np.asarray([first, 2.9, 2.7]), hints) == [0, 2]
+
+
+def test_a_memory_is_quoted_where_its_line_is_far_or_does_not_hold():
+    memory = replace(row(2, "Ann bought a red bicycle.", is_memory=True), cites=("u1",))
+    line, hints = row(1, "I bought it yesterday"), read_question("What did I buy?", SPEAKERS, "Ann")
+    assert choose_lines((line, memory), np.asarray([0.5, 2.9]), hints) == [1]
+    ended = replace(memory, past="until 3 May 2026")
+    assert choose_lines((line, ended), np.asarray([2.8, 2.9]), hints) == [1]
 
 
 async def test_a_reason_is_quoted_from_the_answer_to_why():

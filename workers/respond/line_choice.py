@@ -134,15 +134,25 @@ def _best(lines: RankedLines, *, with_end: bool) -> list[int]:
 
     ``with_end``: whether to add the last end that its speaker mentions of something that the best line names.
     """
-    best = lines.best
+    best = _as_said(lines, lines.best)
     ends = _last_mention(lines, best, is_end) if with_end else []
-    return _distinct([best, *_second(lines), *_corrections(lines, best), *ends])
+    return _distinct([best, *_second(lines, best), *_corrections(lines, best), *ends])
 
 
-def _second(lines: RankedLines) -> list[int]:
-    """The index of the best line that says something else than the best of all, if it is nearly as good."""
-    best = lines.rows[lines.best]
-    other = next((index for index in lines.order if not _says_again(lines.rows[index], best)), None)
+def _as_said(lines: RankedLines, index: int) -> int:
+    """The index of the line that a memory that holds rests on, where it is nearly as good; else that of the memory."""
+    memory = lines.rows[index]
+    if not memory.is_memory or not memory.is_current or memory.past:
+        return index
+    rows = ((other, lines.rows[other]) for other in lines.order)
+    line = next((other for other, row in rows if not row.is_memory and _says_again(row, memory)), index)
+    return line if lines.scores[line] >= lines.scores[index] - ALSO else index
+
+
+def _second(lines: RankedLines, first: int) -> list[int]:
+    """The index of the best line that says something else than the first one, if it is nearly as good as the best."""
+    said = lines.rows[first]
+    other = next((index for index in lines.order if not _says_again(lines.rows[index], said)), None)
     return [] if other is None or lines.scores[other] < lines.scores[lines.best] - ALSO else [other]
 
 
