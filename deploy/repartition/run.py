@@ -18,6 +18,7 @@ from eunoe.deploy.clients.live_settings import of_generation, settings_in
 from eunoe.deploy.clients.shared import open_publisher, open_redis
 from eunoe.deploy.generations.erase.loop import no_erasure
 from eunoe.deploy.generations.promotion import caught_up
+from eunoe.deploy.generations.rebuild.begun import make_topics, redis_processes
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.generations.rebuild.progress import ProgressLine, RebuildProgress, ReportRebuild
 from eunoe.deploy.generations.rebuild.run import rebuild
@@ -29,7 +30,7 @@ from eunoe.deploy.repartition.moving import LogEnd, LogMove
 from eunoe.deploy.repartition.sealed import SealedMove
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
-from eunoe.streams.admin import check_log_is_open, create_topics
+from eunoe.streams.admin import check_log_is_open
 from eunoe.streams.reader import partitions_of, read_all, topic_size
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
@@ -120,6 +121,7 @@ async def survey(settings: Settings, partitions: int, into: str | None = None) -
     when a server is down.
     """
     await check_log_is_open(settings.kafka_settings, settings.names)
+    await redis_processes(settings)  # its rebuild asks for them: a user who may not is told before anything is copied
     async with open_redis(settings) as redis:
         registry = RedisGenerations(redis, settings.prefix)
         live = (await registry.pointer()).live or FIRST
@@ -220,7 +222,7 @@ class RepartitionJob:
             async with no_erasure(move.source):  # one that runs would seal anew what was copied before
                 await self._registry.write(self._row)
         target = move.target
-        await create_topics(target.kafka_settings, target.names, move.partitions, target.replication)
+        await make_topics(move.source, target, move.partitions)
         data_keys = await closing.enter_async_context(open_data_keys(target))
         total = await topic_size(move.source.kafka_settings, move.source.names, Topic.CONVERSATIONS)
         self._log = LogMove(

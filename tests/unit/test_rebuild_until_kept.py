@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from eunoe.deploy.generations.rebuild import run
+from eunoe.deploy.generations.rebuild import begun, run
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Misconfigured, Refused
@@ -29,7 +29,7 @@ async def test_it_derives_until_redis_is_the_same_from_begin_to_end(
         made += 1
         return made
 
-    monkeypatch.setattr(run, "_redis_processes", processes)
+    monkeypatch.setattr(run, "redis_processes", processes)
     assert await run.until_kept(Settings(), derive) == passes
     assert next(told, None) is None
 
@@ -85,17 +85,44 @@ async def test_a_user_who_may_not_ask_redis_whether_it_restarted_begins_no_gener
 
     for name in ("partitions_of", "check_log_is_open", "check_named"):
         monkeypatch.setattr(run, name, fits)
-    monkeypatch.setattr(run, "_redis_processes", forbidden)
+    monkeypatch.setattr(run, "redis_processes", forbidden)
     monkeypatch.setattr(run, "_begin", begin)
     with pytest.raises(Misconfigured, match="info"):
         await run.rebuild(Settings(kafka="127.0.0.1:9092"), RebuildPlan(into="v2"), lambda _: None)
 
 
 @pytest.mark.parametrize(("made", "left"), [(0, []), (2, ["v2"])], ids=["no topic", "one topic"])
+@pytest.mark.parametrize("log", [0, 1], ids=["same log", "log with other partitions"])
 async def test_a_generation_of_which_all_topics_are_refused_is_not_left_as_being_built(
-    made: int, left: list[str], monkeypatch: pytest.MonkeyPatch
+    log: int, made: int, left: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry, settings = MemoryGenerations(), Settings(kafka="127.0.0.1:9092")
+    target = settings.model_copy(update={"generation": BEGUN.name, "log": log})
+    await registry.write(BEGUN)
+
+    async def refused(*_: object) -> None:
+        raise Refused("topic not created (grant Create)")
+
+    async def topics(_: object, names: TopicNames) -> list[TopicStatus]:
+        numbers = {Topic.CONVERSATIONS: 0 if names.log else 2, Topic.REPLIES: 2, Topic.CHANGES: made}
+        return [TopicStatus(topic, names.name(topic), number, "") for topic, number in numbers.items()]
+
+    @asynccontextmanager
+    async def redis(_settings: Settings) -> AsyncIterator[None]:
+        yield None
+
+    fakes = {"create_topics": refused, "list_topics": topics, "open_redis": redis}
+    for name, fake in fakes.items():
+        monkeypatch.setattr(begun, name, fake)
+    monkeypatch.setattr(begun, "RedisGenerations", lambda *_: registry)
+    with pytest.raises(Refused, match="grant Create"):
+        await begun.make_topics(settings, target, 2)
+    assert [one.name for one in await registry.all()] == left
+
+
+async def test_a_rebuild_makes_its_topics_when_it_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what forgets it where Kafka refuses all of them."""
+    registry = MemoryGenerations()
 
     async def fits(*_: object) -> list[int]:
         return [2]
@@ -104,23 +131,13 @@ async def test_a_generation_of_which_all_topics_are_refused_is_not_left_as_being
         await registry.write(BEGUN)
         return BEGUN
 
-    async def refused(*_: object) -> None:
+    async def refused(_: Settings, target: Settings, partitions: int) -> None:
+        assert (await registry.find(target.generation), partitions) == (BEGUN, 2)
         raise Refused("topic not created (grant Create)")
 
-    async def topics(_: object, names: TopicNames) -> list[TopicStatus]:
-        numbers = {Topic.CONVERSATIONS: 2, Topic.CHANGES: made}
-        return [TopicStatus(topic, names.name(topic), number, "") for topic, number in numbers.items()]
-
-    @asynccontextmanager
-    async def redis(_settings: Settings) -> AsyncIterator[None]:
-        yield None
-
-    for name in ("partitions_of", "check_log_is_open", "check_named", "_redis_processes"):
+    for name in ("partitions_of", "check_log_is_open", "check_named", "redis_processes"):
         monkeypatch.setattr(run, name, fits)
-    fakes = {"_begin": begin, "create_topics": refused, "list_topics": topics, "open_redis": redis}
-    for name, fake in fakes.items():
-        monkeypatch.setattr(run, name, fake)
-    monkeypatch.setattr(run, "RedisGenerations", lambda *_: registry)
+    monkeypatch.setattr(run, "_begin", begin)
+    monkeypatch.setattr(run, "make_topics", refused)
     with pytest.raises(Refused, match="grant Create"):
-        await run.rebuild(settings, RebuildPlan(into="v2"), lambda _: None)
-    assert [one.name for one in await registry.all()] == left
+        await run.rebuild(Settings(kafka="127.0.0.1:9092"), RebuildPlan(into="v2"), lambda _: None)

@@ -16,12 +16,13 @@ from eunoe.deploy.clients.live_settings import client_settings, settings_in
 from eunoe.deploy.generations.promotion import check_same_log
 from eunoe.deploy.local.notice import StackUrls
 from eunoe.deploy.process.retired_log import RetiredLogHandler, refusal
+from eunoe.deploy.repartition import run
 from eunoe.deploy.repartition.moving import LogEnd, LogMove, ReadLog
 from eunoe.deploy.repartition.records import source_of
 from eunoe.deploy.repartition.run import Move, RebuildProcesses, RepartitionJob, check_goes_on, next_name, unfinished
 from eunoe.deploy.repartition.sealed import SealedMove
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
 from eunoe.schemas.events import Ask, Strategy, Utterance
 from eunoe.schemas.keys import Destruction
 from eunoe.schemas.records import DeadLetterReason
@@ -258,6 +259,38 @@ async def move_on(one: LogMove) -> None:
     assert isinstance(one.target.publisher, Failing)
     one.target.publisher.broker.takes = 10**6
     await one.forward()
+
+
+async def test_topics_that_kafka_refuses_are_made_before_anything_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And by what forgets a generation of which all are refused."""
+    book = MemoryGenerations()
+
+    async def refused(source: Settings, target: Settings, partitions: int) -> None:
+        assert (source.names.log, target.names.log, partitions) == (0, 1, AFTER)
+        raise Refused("topic not created (grant Create)")
+
+    monkeypatch.setattr(run, "make_topics", refused)
+    job = change(
+        book, row("v2", 1, GenerationState.BUILDING, plan={"partitions": "5"}), move(MemoryLog(1), MemoryLog(1))
+    )
+    async with contextlib.AsyncExitStack() as closing:
+        with pytest.raises(Refused, match="grant Create"):
+            await job.begin(closing)
+
+
+async def test_a_user_who_may_not_ask_redis_whether_it_restarted_copies_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def open_log(*_: object) -> None:
+        return None
+
+    async def forbidden(_: Settings) -> frozenset[str]:
+        raise Misconfigured("no permissions to run the 'info' command", "Redis")
+
+    monkeypatch.setattr(run, "check_log_is_open", open_log)
+    monkeypatch.setattr(run, "redis_processes", forbidden)
+    with pytest.raises(Misconfigured, match="info"):
+        await run.survey(Settings(kafka="127.0.0.1:9092"), AFTER)
 
 
 async def test_who_produces_into_the_new_log_too_early_is_noticed():

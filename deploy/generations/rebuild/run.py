@@ -19,6 +19,7 @@ from eunoe.deploy.clients.live_settings import of_generation
 from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.generations.erase.loop import no_erasure
 from eunoe.deploy.generations.rebuild.answers import fill_lookup
+from eunoe.deploy.generations.rebuild.begun import make_topics, redis_processes
 from eunoe.deploy.generations.rebuild.keeping import kept_folder, max_age_s
 from eunoe.deploy.generations.rebuild.named import check_named
 from eunoe.deploy.generations.rebuild.partial import Partial, make_from
@@ -32,7 +33,7 @@ from eunoe.deploy.process.forked import ForkServer
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.position_ports import ReadPartition
-from eunoe.streams.admin import check_log_is_open, create_topics, list_topics
+from eunoe.streams.admin import check_log_is_open
 from eunoe.streams.log_reader import log_topics
 from eunoe.streams.offsets import commit_offsets, ends_of
 from eunoe.streams.position import position
@@ -41,7 +42,6 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stage import ApplyOrder, StageSpec
 from eunoe.workers.stores.answers import RedisAnswers
-from eunoe.workers.stores.connection import RedisConnection
 from eunoe.workers.stores.generations import FIRST, Generation, GenerationState, RedisGenerations
 from eunoe.workers.stores.redis_log_positions import RedisLogPositions
 from eunoe.workers.stores.redis_positions import RedisHandledPositions
@@ -91,14 +91,10 @@ async def rebuild(
     (partitions,) = await partitions_of(target.kafka_settings, target.names, [Topic.CONVERSATIONS])
     await check_log_is_open(target.kafka_settings, target.names)
     await check_named(target, plan)
-    await _redis_processes(target)  # asked for later, too: a user who may not is told before a generation is begun
+    await redis_processes(target)  # asked for later, too: a user who may not is told before a generation is begun
     async with no_erasure(settings):  # one that runs seals anew, in the log, what this would have read before
         generation = await _begin(settings, plan)
-    try:
-        await create_topics(target.kafka_settings, target.names, partitions, target.replication)
-    except Refused:
-        await _forget_unmade(settings, target, plan)
-        raise
+    await make_topics(settings, target, partitions)
     with kept_folder(settings.prefix, generation, max_age_s(target.names)) as work:
         answers = 0 if plan.ask_again else await _fill(target, work / "answers.sqlite", report)
         async with open_clients(target):
@@ -148,15 +144,6 @@ async def _begin(settings: Settings, plan: RebuildPlan) -> Generation:
         )
         await registry.write(generation)
         return generation
-
-
-async def _forget_unmade(settings: Settings, target: Settings, plan: RebuildPlan) -> None:
-    """Forget a generation of which Kafka has refused all topics: while it is being built, all erasures wait."""
-    made = await list_topics(target.kafka_settings, target.names)
-    own = [one for one in made if one.name != settings.names.name(one.topic)]
-    if plan.log is None and not any(one.partitions for one in own):
-        async with open_redis(settings) as redis:
-            await RedisGenerations(redis, settings.prefix).forget(plan.into)
 
 
 async def _complete(settings: Settings, generation: Generation, state: GenerationState) -> None:
@@ -209,18 +196,13 @@ async def until_kept(target: Settings, derive: Callable[[], Awaitable[MadeT]]) -
 
     ``derive`` passes over what is there. Raises `Unavailable`.
     """
-    before = await _redis_processes(target)
+    before = await redis_processes(target)
     while True:
         made = await derive()
-        if (now := await _redis_processes(target)) == before:
+        if (now := await redis_processes(target)) == before:
             return made
         log.warning("Redis was restarted or replaced during the rebuild: what it lost is derived again")
         before = now
-
-
-async def _redis_processes(settings: Settings) -> frozenset[str]:
-    async with open_redis(settings) as redis:
-        return await RedisConnection(redis).processes()
 
 
 async def _derive(
