@@ -48,6 +48,16 @@ def give_back_free_memory() -> None:
             trim(0)
 
 
+def let_go() -> None:
+    """Collect all garbage and give the memory back: for a process that is done with a piece of work before the next.
+
+    Closed clients refer to themselves in circles, which are collected seldom (`collect_seldom`). After `keep_for_good`
+    it takes some 10 ms, without it a third of a second.
+    """
+    gc.collect()
+    give_back_free_memory()
+
+
 def collect_seldom() -> None:
     """Run the garbage collector rarely, as all commands do; saves a worker a second while it imports its libraries."""
     gc.set_threshold(*_SELDOM)

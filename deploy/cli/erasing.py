@@ -11,6 +11,7 @@ from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.erasures import open_erasures
 from eunoe.deploy.clients.live_settings import live_settings
+from eunoe.deploy.event_loop import keep_for_good
 from eunoe.deploy.generations.erase.loop import WorkedOff, alone
 from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.run import HANDLED_S, Eraser
@@ -92,6 +93,7 @@ async def opened_eraser(*, quiet: bool, erases: bool = False, patient: bool = Fa
     settings = await live_settings(connected_settings())
     async with open_erasures(settings) as ledger, AsyncExitStack() as closing:
         if erases:
+            keep_for_good()
             await closing.enter_async_context(alone(ledger))
         with ProgressBars(quiet=quiet, transient=True) as bars:
             yield Eraser(settings, ledger, bars, PATIENT_S if patient else HANDLED_S)

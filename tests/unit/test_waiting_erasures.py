@@ -1,12 +1,14 @@
 """What is refused for good: a request that is at fault itself, and never one that meets an installation at fault."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
 import socket
 import subprocess
 import sys
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -193,6 +195,42 @@ async def test_a_conversation_that_is_still_written_to_keeps_no_other_waiting() 
     fault = WAITED_FOR[0]  # of the installation: it is told first, for nothing goes on meanwhile
     outcome = await work_off(Beginning(Settings(), ledger, outcome=lambda _: fault, begun=begun, busy=busy))
     assert (list(map(str, outcome.receipts)), outcome.waiting) == (["r8"], fault)
+
+
+class Circular:
+    """Clients that refer to themselves, as real ones do when they are closed."""
+
+    transplants = None
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+async def test_the_clients_of_an_erasure_are_gone_when_the_next_one_opens_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[weakref.ref[Circular]] = []
+
+    async def partitions(_: Settings) -> int:
+        return 1
+
+    @asynccontextmanager
+    async def clients(_: Settings) -> AsyncIterator[Circular]:
+        assert [one() for one in opened] == [None] * len(opened)
+        made = Circular()
+        opened.append(weakref.ref(made))
+        yield made
+
+    monkeypatch.setattr(run, "_partitions", partitions)
+    monkeypatch.setattr(run, "open_clients", clients)
+    erasing = Eraser(Settings(), MemoryErasures())
+    gc.disable()
+    try:
+        for _ in range(3):
+            async with erasing.opened(Settings()):
+                pass
+    finally:
+        gc.enable()
 
 
 class OneRecord(HandledLog):

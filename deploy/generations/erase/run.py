@@ -18,6 +18,7 @@ from typing import Final
 from eunoe.deploy.clients.bootstrap import Clients, open_clients
 from eunoe.deploy.clients.live_settings import settings_in
 from eunoe.deploy.clients.shared import open_redis
+from eunoe.deploy.event_loop import let_go
 from eunoe.deploy.generations.erase.data_keys import KeyChange
 from eunoe.deploy.generations.erase.files import rewrite_files
 from eunoe.deploy.generations.erase.in_flight import wait_for_replies
@@ -196,7 +197,11 @@ class Eraser:
     async def opened(
         self, settings: Settings, part: ErasedPart | None = None
     ) -> AsyncIterator[tuple[Clients, Repairer]]:
-        """The clients of a generation, and a repairer that leaves out what is erased; closed at the end."""
+        """The clients of a generation, and a repairer that leaves out what is erased; closed at the end.
+
+        They are several MB, for each conversation anew, of which there may be thousands: those before are let go of.
+        """
+        let_go()
         partitions = await _partitions(settings)
         async with open_clients(settings) as clients:
 
