@@ -2,13 +2,12 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import (
     KafkaConnectionError,
     KafkaError,
@@ -22,7 +21,6 @@ from eunoe.streams.settings import KafkaSettings, client_options
 from eunoe.streams.topics import READ_BY_STAGES, TOPICS, Topic, TopicNames, TopicSpec
 
 _INVALID_CONFIG = 40
-_TOPIC_CONFIG = 1
 _SEEN_POLL_S = 0.1
 SETTLING_S = 2.0
 """Seconds for which a topic that a broker does not name may be one that it has yet to hear of."""
@@ -78,48 +76,6 @@ async def check_log_is_open(kafka: KafkaSettings, names: TopicNames) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDetail:
-    """Replicas and settings of a topic, of any name."""
-
-    name: str
-    replicas: int
-    """Fewest replicas of a partition."""
-    without_leader: int
-    """Partitions without a leader."""
-    config: Mapping[str, str]
-    """Empty where the broker does not tell it."""
-
-
-async def describe_topics(kafka: KafkaSettings) -> list[TopicDetail]:
-    """All topics of the broker with their replicas and settings. Raises `Unavailable`."""
-    async with open_admin(kafka) as admin:
-        described = [entry for entry in await admin.describe_topics(None) if not entry["error_code"]]
-        configs = await _configs(admin, [entry["topic"] for entry in described])
-    return [_detail(entry, configs.get(entry["topic"], {})) for entry in described]
-
-
-def _detail(entry: Mapping[str, Any], config: Mapping[str, str]) -> TopicDetail:
-    partitions = entry["partitions"]
-    replicas = min((len(partition["replicas"]) for partition in partitions), default=0)
-    return TopicDetail(entry["topic"], replicas, sum(partition["leader"] < 0 for partition in partitions), config)
-
-
-async def _configs(admin: Any, topics: Sequence[str]) -> dict[str, dict[str, str]]:  # noqa: ANN401
-    """Topic → its settings; without those topics whose settings the broker does not tell."""
-    asked = [ConfigResource(ConfigResourceType.TOPIC, name) for name in topics]
-    try:
-        answers = await admin.describe_configs(asked) if asked else []
-    except (KafkaError, NotImplementedError):  # a broker without this request, or a user without the right
-        return {}
-    return {
-        name: {entry[0]: str(entry[1]) for entry in entries}
-        for answer in answers
-        for code, _, _, name, entries in answer.resources
-        if not code
-    }
-
-
 async def create_topics(
     kafka: KafkaSettings, names: TopicNames, partitions: int, replication: int = 1
 ) -> list[TopicStatus]:
@@ -151,43 +107,6 @@ def _spec_for(topic: Topic, names: TopicNames) -> TopicSpec:
     if topic is Topic.CONVERSATIONS and names.door_ms is not None:
         return replace(spec, retention_ms=names.door_ms)
     return spec
-
-
-async def retention_of(kafka: KafkaSettings, name: str) -> int | None:
-    """Milliseconds for which a topic of this name is kept, -1 for ever; `None` where the broker does not tell.
-
-    Raises `Unavailable`.
-    """
-    async with open_admin(kafka) as admin:
-        found = (await _configs(admin, [name])).get(name, {}).get("retention.ms", "")
-    return int(found) if found.lstrip("-").isdecimal() else None
-
-
-async def set_retention(kafka: KafkaSettings, name: str, milliseconds: int) -> None:
-    """Keep a topic of this name for so long; raises `Refused` where the broker does not allow it, `Unavailable`."""
-    wanted = {"retention.ms": str(milliseconds)}
-    async with open_admin(kafka) as admin:
-        topic = ConfigResource(ConfigResourceType.TOPIC, name)
-        described = await admin.describe_configs([topic])
-        # the request replaces all settings that the topic has of its own
-        own = {
-            entry[0]: entry[1]
-            for answer in described
-            for *_, entries in answer.resources
-            for entry in entries
-            if _is_own(entry[3])
-        }
-        altered = await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, own | wanted)])
-    for answer in altered:
-        for code, message, *_ in answer.resources:
-            if code:
-                advice = grant(code, "AlterConfigs") or message or ""
-                raise Refused(f"retention of {name} not set: {for_code(code).__name__} {advice}")
-
-
-def _is_own(source: bool | int) -> bool:
-    """Whether a setting is a topic's own: an old broker says whether it is the default, a new one where it is from."""
-    return not source if isinstance(source, bool) else source == _TOPIC_CONFIG
 
 
 async def delete_topics(kafka: KafkaSettings, names: TopicNames, *, log_too: bool = False) -> list[str]:

@@ -11,8 +11,9 @@ from eunoe.deploy.local.tansu.identity import refuse_ordinary_broker
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.streams.access import how_to_see_topics
-from eunoe.streams.admin import TopicDetail, check_partitions, describe_topics
+from eunoe.streams.admin import check_partitions
 from eunoe.streams.settings import KafkaSettings
+from eunoe.streams.topic_settings import TopicDetail, describe_topics
 from eunoe.streams.topics import TOPICS, Topic, TopicSpec
 
 CODECS = {"gzip": codec.has_gzip, "snappy": codec.has_snappy, "lz4": codec.has_lz4, "zstd": codec.has_zstd}

@@ -20,13 +20,14 @@ from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import GenerationPromoted
 from eunoe.schemas.keys import Destroyed, KeyStore
 from eunoe.schemas.versions import ContractError
-from eunoe.streams.admin import check_partitions, set_retention
+from eunoe.streams.admin import check_partitions
 from eunoe.streams.codec import decode
 from eunoe.streams.reader import read_all, read_range, topic_size
 from eunoe.streams.record import Message, Publisher, Record
 from eunoe.streams.sealed_log import logged, position_in_log
 from eunoe.streams.sealed_records import key_id_of
 from eunoe.streams.settings import partition_of
+from eunoe.streams.topic_settings import check_alterable, set_retention
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.erased import is_erased, renamed
 
@@ -73,6 +74,8 @@ async def seal_log(settings: Settings, report: ReportProgress) -> SealedLog:
     if names.door_ms is None:
         raise Refused(f"no key store: set {STORE} (deploy/docs/privacy.md)")
     partitions = await check_partitions(kafka, names)
+    if not settings.broker.embedded:
+        await check_alterable(kafka, name)  # a user who may not is told before hours of copying
     total = await topic_size(kafka, names, Topic.CONVERSATIONS)
 
     def read_part(partition: int, offsets: tuple[int, int]) -> AsyncIterator[Record]:

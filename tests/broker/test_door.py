@@ -1,8 +1,11 @@
 """The retention of `conversations` where a key store is set: when it is given."""
 
+from collections.abc import Mapping
+
 import pytest
 
-from eunoe.streams.admin import create_topics, describe_topics, retention_of, set_retention
+from eunoe.streams.admin import create_topics
+from eunoe.streams.topic_settings import check_alterable, describe_topics, retention_of, set_retention
 from eunoe.streams.topics import Topic
 from tests.support.pipeline import Pipeline, sealed_pipeline
 
@@ -34,7 +37,16 @@ async def test_an_older_log_keeps_its_retention_until_it_is_sealed(pipeline: Pip
     await create(sealed)
     assert await kept(sealed) == -1
     settings = sealed.settings
+    before = await described(sealed)
+    await check_alterable(settings.kafka_settings, settings.names.name(Topic.CONVERSATIONS))
+    assert await described(sealed) == before
     await set_retention(settings.kafka_settings, settings.names.name(Topic.CONVERSATIONS), DAY_MS)
-    found = {one.name: one.config for one in await describe_topics(settings.kafka_settings)}
-    config = found[settings.names.name(Topic.CONVERSATIONS)]
+    config = await described(sealed)
     assert (config["retention.ms"], config["message.timestamp.type"]) == (str(DAY_MS), "LogAppendTime")
+
+
+async def described(pipeline: Pipeline) -> Mapping[str, str]:
+    """The settings of `conversations`."""
+    settings = pipeline.settings
+    found = {one.name: one.config for one in await describe_topics(settings.kafka_settings)}
+    return found[settings.names.name(Topic.CONVERSATIONS)]

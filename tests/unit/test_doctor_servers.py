@@ -28,7 +28,7 @@ from eunoe.deploy.exits import Exit
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import Erasure, ErasureDone, ErasureLevel, ErasureRefused, ErasureRequest
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.streams.admin import TopicDetail
+from eunoe.streams.topic_settings import TopicDetail
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.stores.sqlite_erasures import SqliteErasures
 

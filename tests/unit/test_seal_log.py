@@ -4,14 +4,22 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
+from eunoe.deploy.generations import seal_log
 from eunoe.deploy.generations.seal_log import LogSealer
+from eunoe.deploy.settings import Settings
+from eunoe.deploy.settings.sections import KeySettings
 from eunoe.schemas.erasure import ErasedPart
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.events import GenerationPromoted, Utterance
+from eunoe.streams import topic_settings
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.position import LOG_TIME_HEADER, POSITION_HEADER
@@ -135,3 +143,51 @@ async def test_no_erasure_runs_between_the_look_at_the_ledger_and_the_copies() -
     made = replace(sealer(log, keys, Noting(log, keys, 100), {}), erased=erased, alone=alone)
     assert await made.run() == 6
     assert steps == 2 * ["alone", "looks", "copies", "no longer"]
+
+
+async def test_who_may_not_shorten_the_retention_is_told_before_anything_is_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def partitions(*_: object) -> int:
+        return 1
+
+    async def denied(_: object, name: str) -> None:
+        raise Refused(f"grant AlterConfigs on topic {name}")
+
+    async def size(*_: object) -> int:
+        raise AssertionError("the log was read")
+
+    for name, fake in {"check_partitions": partitions, "check_alterable": denied, "topic_size": size}.items():
+        monkeypatch.setattr(seal_log, name, fake)
+    settings = Settings(kafka="127.0.0.1:9092", keys=KeySettings(store=SecretStr("keys.sqlite")))
+    with pytest.raises(Refused, match=r"AlterConfigs on topic eunoe\.conversations"):
+        await seal_log.seal_log(settings, lambda *_: None)
+
+
+class Admin:
+    """Describes and alters the settings of topics; code 29 is the answer to a user without the right."""
+
+    def __init__(self, described: int, altered: int = 0) -> None:
+        self.codes = described, altered
+        self.asked: list[dict[str, str]] = []
+
+    async def describe_configs(self, _: object) -> list[Any]:
+        entries = [] if self.codes[0] else [("message.timestamp.type", "LogAppendTime", False, 1, False, [])]
+        return [SimpleNamespace(resources=[(self.codes[0], None, 2, "t", entries)])]
+
+    async def alter_configs(self, resources: Sequence[Any]) -> list[Any]:
+        self.asked.append(resources[0].configs)
+        return [SimpleNamespace(resources=[(self.codes[1], None, 2, "t")])]
+
+
+@pytest.mark.parametrize(
+    ("codes", "asked"), [((29, 0), []), ((0, 29), [{"message.timestamp.type": "LogAppendTime", "retention.ms": "5"}])]
+)
+async def test_settings_that_the_broker_does_not_tell_are_not_replaced(
+    codes: tuple[int, int], asked: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = Admin(*codes)
+    monkeypatch.setattr(topic_settings, "open_admin", lambda _: contextlib.nullcontext(admin))
+    with pytest.raises(Refused, match="grant AlterConfigs on topic t"):
+        await topic_settings.set_retention(cast("Any", None), "t", 5)
+    assert admin.asked == asked

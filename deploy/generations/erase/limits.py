@@ -3,7 +3,7 @@
 from eunoe.deploy.generations.erase.receipt import NotCovered
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings
-from eunoe.streams.admin import retention_of
+from eunoe.streams.topic_settings import retention_of
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.stores.data_keys import CACHE_S
 from eunoe.workers.stores.erased_snapshots import LATE_S
