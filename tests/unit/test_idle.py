@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import pytest
+
 from eunoe.schemas.decisions import Commit, Outbox, Scope, Timer
 from eunoe.schemas.events import SessionEnded
 from eunoe.streams.codec import decode
@@ -67,6 +69,49 @@ async def test_an_end_is_repeated_only_after_a_while():
         counts.append(await idle.sweep())
     assert counts == [1, 0, 0, 1]
     assert len(ends(log)) == 2
+
+
+async def test_an_end_that_the_log_does_not_confirm_is_repeated_more_and_more_seldom():
+    """Where the clock of a worker is an hour ahead of that of the log: each end stays in the log for ever."""
+    pipeline, times = make_pipeline(partitions=1), Times(START + timedelta(hours=1))
+    await pipeline.produce(utterance(1))
+    idle = IdleCloser(pipeline.log_positions, pipeline.log, lambda: [0], IntakeSettings(), lambda: times.now)
+    idle.clock = lambda: times.ticks
+    for _ in range(90):  # a quarter of an hour
+        times.ticks += 10
+        times.now += timedelta(seconds=10)
+        await idle.sweep()
+        await pipeline.run_until_idle()
+    assert len(ends(pipeline.log)) - 1 == 5
+    assert pipeline.log.records(Topic.SESSIONS) == []
+
+
+@pytest.mark.parametrize("back_s", [0, 1800, 3600])
+async def test_a_clock_that_is_set_forward_ends_no_session_before_it_was_idle(back_s: int):
+    """As on one machine, where it is the clock of the log, too: then nothing else would tell."""
+    times = Times(START + timedelta(seconds=10))
+    idle, log = await closer(times, [0, 1])
+    assert await idle.sweep() == 0
+    times.now += timedelta(hours=1)
+    for _ in range(5):
+        times.ticks += 10
+        times.now += timedelta(seconds=10)
+        assert await idle.sweep() == 0
+    times.now -= timedelta(seconds=back_s)
+    times.ticks += 20
+    times.now += timedelta(seconds=20)
+    assert await idle.sweep() == (1 if back_s == 3600 else 2)
+    assert {end.conversation_id for end in ends(log)} == ({"a"} if back_s == 3600 else {"a", "b c"})
+
+
+async def test_a_clock_that_runs_a_little_fast_ends_sessions_in_time():
+    times = Times(START)
+    idle, _ = await closer(times, [0])
+    for _ in range(6):
+        assert await idle.sweep() == 0
+        times.ticks += 10
+        times.now += timedelta(seconds=11)
+    assert await idle.sweep() == 1
 
 
 async def test_an_outbox_that_is_sent_late_moves_no_timer_back():
