@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from redis.exceptions import AuthenticationError, RedisError
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 
 from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.doctor.findings import Findings
@@ -11,21 +11,18 @@ from eunoe.deploy.doctor.redis_writes import check_server, check_writes, info_by
 from eunoe.deploy.process.durability import durability_faults, settings_by_server
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.workers.stores.connection import RedisConnection
+from eunoe.workers.stores.connection import RedisClient, RedisConnection
 
 
 async def check_redis(settings: Settings, findings: Findings) -> None:
     """Add version and address, whether each master takes writes, its memory, and each weak setting of durability.
 
-    Raises `Refused`, `Unavailable`.
+    What a user may not ask is noted. Raises `Refused`, `Unavailable`.
     """
     async with open_redis(settings) as client:
         redis = RedisConnection(client)
         with _naming_refusals(redis), redis.translating_faults():
-            servers = await info_by_server(client, redis.host)
-            findings.ok(f"{_server(next(iter(servers.values()), {}))} at {redis.host}")
-            for host, about in sorted(servers.items()):
-                check_server(host, about, findings)
+            await _check_servers(client, redis.host, findings)
             findings.step("writes")
             await check_writes(client, redis.host, settings.prefix, findings)
             findings.step("durability")
@@ -36,6 +33,17 @@ async def check_redis(settings: Settings, findings: Findings) -> None:
                 return
     for host, config in sorted(configs.items()):
         check_durability(host, config, findings, embedded=settings.broker.embedded)
+
+
+async def _check_servers(client: RedisClient, host: str, findings: Findings) -> None:
+    try:
+        servers = await info_by_server(client, host)
+    except NoPermissionError:  # workers do without it
+        findings.note(f"Redis at {host}: INFO is forbidden: its memory, role and files cannot be seen (grant +info)")
+        return
+    findings.ok(f"{_server(next(iter(servers.values()), {}))} at {host}")
+    for server, about in sorted(servers.items()):
+        check_server(server, about, findings)
 
 
 @contextmanager

@@ -89,6 +89,19 @@ async def test_a_redis_that_answers_and_refuses_every_write_is_a_fault(
     assert any("refuses writes" in text and told in text for text in faults), found
 
 
+async def test_a_user_with_the_documented_rights_is_told_what_cannot_be_seen(tmp_path: Path):
+    server = durable(tmp_path / "valkey")
+    server.start()
+    try:
+        assert server.ask("ACL", "SETUSER", "op", "on", "+@all", "-@dangerous", "~eunoe*", ">secret") is not None
+        found = await redis_findings(f"redis://op:secret@127.0.0.1:{server.port}/0")
+    finally:
+        server.kill()
+    assert [one.level for one in found] == [Level.NOTE, Level.OK, Level.NOTE]
+    assert ["INFO is forbidden" in found[0].text, "takes writes" in found[1].text] == [True, True]
+    assert "CONFIG is forbidden" in found[2].text
+
+
 async def test_of_a_cluster_each_master_is_tried(tmp_path: Path):
     with valkey_cluster(tmp_path / "cluster") as cluster:
         well = await redis_findings(cluster.url)
