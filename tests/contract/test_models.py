@@ -6,9 +6,11 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from aiohttp import web
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Refused, Unavailable
@@ -119,7 +121,7 @@ async def test_an_endpoint_that_fails_is_tried_again_and_then_unavailable(
     wrap: Callable[[OpenAIModel], LanguageModel], fault: Fault
 ):
     faults = by_schedule(fault, fault, None, fault, fault, fault, fault)
-    async with serving(replace(SCRIPTED, faults=faults), timeout_s=0.3) as (server, model):
+    async with serving(replace(SCRIPTED, faults=faults)) as (server, model):
         asked = wrap(model)
         assert (await asked.answer(PROMPT, Cited)).line == 1
         with pytest.raises(Unavailable, match="attempt 4 of 4") as caught:
@@ -131,7 +133,7 @@ async def test_an_endpoint_that_fails_is_tried_again_and_then_unavailable(
 
 async def test_a_slow_answer_of_an_endpoint_that_answers_others_is_slow_and_not_away():
     faults = by_schedule(Fault.HANG, None, Fault.HANG, Fault.HANG)
-    async with serving(replace(SCRIPTED, faults=faults), timeout_s=0.3) as (_, model):
+    async with serving(replace(SCRIPTED, faults=faults), timeout_s=1.0) as (_, model):
         with pytest.raises(AnswerInvalid) as caught:
             await model.answer(PROMPT, Cited)
         assert caught.value.fault is AnswerFault.SLOW
@@ -159,7 +161,7 @@ async def test_a_process_that_stood_still_asks_again_and_does_not_call_the_endpo
 async def test_the_time_of_a_decision_bounds_all_its_questions():
     faults = by_schedule(None, Fault.HANG)
     async with serving(replace(SCRIPTED, faults=faults)) as (server, model):
-        with decision_time(0.3):
+        with decision_time(1.0):
             assert (await model.answer(PROMPT, Cited)).line == 1
             for _ in range(2):
                 with pytest.raises(AnswerInvalid) as caught:
@@ -313,8 +315,18 @@ async def test_a_day_of_mixed_faults_ends_every_question():
 # ---- many at once
 
 
-async def test_two_hundred_calls_are_in_flight_together():
-    async with serving(replace(SCRIPTED, delay_s=1.0)) as (server, model):
+async def test_two_hundred_calls_are_in_flight_together(monkeypatch: pytest.MonkeyPatch):
+    async with serving(timeout_s=60) as (server, model):
+        together, answer = asyncio.Event(), server._answer
+
+        async def held(*question: Any) -> web.StreamResponse:
+            """The answer, once all 200 questions are there."""
+            if server.stats["in_flight"] == 200:
+                together.set()
+            await together.wait()
+            return await answer(*question)
+
+        monkeypatch.setattr(server, "_answer", held)
         calls = [model.answer(PROMPT, Cited) for _ in range(180)]
         urgent = [model.answer(PROMPT, Cited, urgent=True) for _ in range(20)]
         answers = await asyncio.gather(*calls, *urgent)
