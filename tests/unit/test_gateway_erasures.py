@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from eunoe.deploy.cli import erase
+from eunoe.deploy.gateway import plans as planning
 from eunoe.deploy.gateway.erasures import read_entries
 from eunoe.deploy.gateway.plans import PlanCommand
 from eunoe.deploy.gateway.problems import Problem
@@ -306,9 +307,26 @@ def test_the_command_tells_what_is_wrong_with_a_request_as_json(monkeypatch, cap
         assert (json.loads(printed) if printed else None) == (said if as_json else None)
 
 
-async def test_plans_of_one_tenant_stand_before_no_other_and_waiting_costs_no_time() -> None:
-    slow = "import time; time.sleep(1.2);" + PLANS["shown"]
-    plans = PlanCommand((sys.executable, "-c", slow), 2.0)
+async def test_plans_of_one_tenant_stand_before_no_other_and_waiting_costs_no_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop, ahead_s = asyncio.get_running_loop(), 0.0
+    now = loop.time
+
+    async def turns() -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    async def long(_command: object) -> tuple[int, bytes, str]:
+        nonlocal ahead_s
+        await turns()  # the other one waits by then
+        ahead_s += 40
+        await turns()  # what is due by then happens
+        return 0, json.dumps([{"level": "utterances", "utterances": 1, "places": {}}]).encode(), ""
+
+    monkeypatch.setattr(loop, "time", lambda: now() + ahead_s)
+    monkeypatch.setattr(planning, "_run", long)
+    plans = PlanCommand(seconds=60)
     first, other = (asyncio.ensure_future(plans.plan(tenant, "c", REQUEST)) for tenant in ("acme", "other"))
     await asyncio.sleep(0)
     with pytest.raises(Problem, match="being made") as refused:
