@@ -297,7 +297,7 @@ async def test_a_client_that_leaves_is_noticed_in_every_phase(gateway):
                 assert gateway.app.gateway.streams.open == 1
             await until_closed(gateway)
         with pytest.raises(httpx.ReadTimeout):
-            await client.post(f"{C}/recall", json={"query": "Where?"}, timeout=0.1)
+            await client.post(f"{C}/recall", json={"query": "Where?"}, timeout=httpx.Timeout(20, read=0.1))
         while gateway.log._subscriptions:  # noqa: ASYNC110 - nothing tells
             await asyncio.sleep(0.01)
 
@@ -380,6 +380,8 @@ async def test_few_streams_read_at_once_what_they_missed(tmp_path, monkeypatch, 
         for headers in keys * 3:
             kept.append(await opened.enter_async_context(stream(client, path, **resumed, **headers)))
             await kept[-1].data("ready")
+        while log.at_once < 4 + 2:  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)
         assert log.at_once == 4 + 2, "four of the tenant with three keys, two of the other's key"
         log.gate.set()
