@@ -5,7 +5,6 @@ import atexit
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
@@ -14,8 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from eunoe.deploy.local.children import dies_with_parent
-from eunoe.deploy.process.forked import Forked, ForkServer, read_pipe, started_fork_server
+from eunoe.deploy.process.forked import Forked, ForkServer, end_process, read_pipe, started_fork_server
 
 ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-m", "eunoe.deploy.cli")
@@ -130,31 +128,19 @@ async def running(
 @contextmanager
 def running_beside(
     *words: str, cwd: Path, log: Path, ready: str = "ready", timeout_s: float = 150, **more: str
-) -> Iterator[subprocess.Popen[bytes]]:
+) -> Iterator[None]:
     """The same for several tests, outside of their event loops; what the command prints goes to the file ``log``."""
-    with (
-        log.open("wb") as output,
-        subprocess.Popen(
-            dies_with_parent([*COMMAND, *words]),
-            cwd=cwd,
-            env=environment({"PYTHONUNBUFFERED": "1", **more}),
-            stdout=output,
-            stderr=output,
-        ) as process,
-    ):
+    with log.open("wb") as output, asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        process = runner.run(start(words, cwd, more, output.fileno(), output.fileno()))
         try:
-            asyncio.run(until(lambda: _log_says(log, ready, process), timeout_s, log.read_text))
-            yield process
+            runner.run(until(lambda: _log_says(log, ready, process), timeout_s, log.read_text))
+            yield
         finally:
-            process.terminate()
-            try:
-                process.wait(40)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            runner.run(end_process(process, 40))
 
 
-async def _log_says(log: Path, ready: str, process: subprocess.Popen[bytes]) -> bool:
-    assert process.poll() is None, f"ended with {process.returncode}: {log.read_text()}"
+async def _log_says(log: Path, ready: str, process: asyncio.subprocess.Process | Forked) -> bool:
+    assert process.returncode is None, f"ended with {process.returncode}: {log.read_text()}"
     return ready in log.read_text()
 
 
