@@ -166,7 +166,7 @@ async def test_a_second_signal_ends_at_once(home: House):
     await until(lambda: _in_work(worker), 60, worker.said)
     assert worker.process is not None
     worker.process.send_signal(signal.SIGTERM)
-    await asyncio.sleep(0.5)
+    await until(lambda: _says(worker, "stopping with"), 60, worker.said)
     assert await worker.stop(signal.SIGTERM, 20) == 130
 
 
