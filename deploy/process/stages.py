@@ -1,9 +1,9 @@
 """Assembles a stage in a worker: its decision, its runner, its consumer, its meters and its background work."""
 
 import re
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, Protocol
 
 from eunoe.deploy.clients.bootstrap import DAY_S, Clients
@@ -221,7 +221,7 @@ def _is_control(record: Record) -> bool:
 class Member(Protocol):
     """A consumer of a stage, as far as `is_fed` asks it."""
 
-    def assigned(self) -> set[LogicalPartition]:
+    def assigned(self) -> Set[LogicalPartition]:
         """The partitions assigned to it now; none while they are being reassigned."""
         ...
 
@@ -235,5 +235,13 @@ def is_fed(spec: StageSpec, members: Mapping[str, Member]) -> bool:
     if spec.reads_log or spec.name not in members:
         return False
     own = {partition for _, partition in members[spec.name].assigned()}
-    writers = [one.name for one in STAGES.values() if not set(one.outputs).isdisjoint(spec.inputs)]
-    return all(name in members and own <= {partition for _, partition in members[name].assigned()} for name in writers)
+    return all(
+        name in members and own <= {partition for _, partition in members[name].assigned()}
+        for name in _writers_for(spec.name)
+    )
+
+
+@cache  # each delay between two fetches asks for them
+def _writers_for(stage: str) -> tuple[str, ...]:
+    """The stages that write to the topics that a stage reads."""
+    return tuple(one.name for one in STAGES.values() if not set(one.outputs).isdisjoint(STAGES[stage].inputs))

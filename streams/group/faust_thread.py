@@ -13,6 +13,7 @@ with warnings.catch_warnings():
     from aiokafka.coordinator.assignors.roundrobin import (
         RoundRobinPartitionAssignor,
     )
+    from faust.transport.consumer import ensure_TPset
     from faust.transport.drivers import aiokafka as driver
     from faust.types import TP
 
@@ -43,6 +44,16 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         self._report = report
         self._watching: asyncio.Task[None] | None = None
         self._notify: Notify | None = None
+        self._assigned: tuple[object, set[TP]] = (None, set())
+
+    def assignment(self) -> set[TP]:
+        """The current assignment; not to be changed. It is asked for dozens of times a second, so it is made once."""
+        given = self._ensure_consumer().assignment()
+        known, assigned = self._assigned
+        if given is not known:
+            assigned = ensure_TPset(given)
+            self._assigned = given, assigned
+        return assigned
 
     def notify(self) -> None:
         """Report new records of the topics; nothing happens before the consumer is connected."""

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence, Set
 from dataclasses import replace
 from typing import Any, cast
 
@@ -80,6 +80,7 @@ class StageConsumer:
         self._drained = asyncio.Event()
         self._drained.set()
         self._assignments = itertools.count(1)
+        self._assigned: tuple[Set[TP], Set[LogicalPartition]] = (frozenset(), frozenset())
 
     # ---- life
 
@@ -167,12 +168,16 @@ class StageConsumer:
 
     # ---- assignment and progress
 
-    def assigned(self) -> set[LogicalPartition]:
+    def assigned(self) -> Set[LogicalPartition]:
         """The partitions assigned to this consumer now."""
-        app = self._app
-        if app is None or not app.started or app.rebalancing:
-            return set()
-        return {(self._logical[tp.topic], tp.partition) for tp in self._consumer.assignment()}
+        if self.rebalancing:
+            return frozenset()
+        held = self._consumer.assignment()
+        known, assigned = self._assigned
+        if held is not known:
+            assigned = frozenset((self._logical[tp.topic], tp.partition) for tp in held)
+            self._assigned = held, assigned
+        return assigned
 
     @property
     def rebalancing(self) -> bool:

@@ -5,11 +5,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka import TopicPartition
 from aiokafka.errors import GroupAuthorizationFailedError, KafkaError, TopicAuthorizationFailedError
 
 from eunoe.schemas.errors import Misconfigured, Unavailable
 from eunoe.streams.group import stage_consumer
-from eunoe.streams.group.faust_group import GroupApp, open_group
+from eunoe.streams.group.faust_group import TP, GroupApp, open_group
 from eunoe.streams.group.faust_thread import ConsumerThread
 from eunoe.streams.group.stage_consumer import StageConsumer
 from eunoe.streams.settings import KafkaSettings
@@ -96,6 +97,17 @@ async def test_what_nobody_polls_is_reported_at_the_second_look(
     monkeypatch.setattr(asyncio, "sleep", nap)
     await ConsumerThread.watch_membership(thread)
     assert reported == told
+
+
+def test_an_assignment_is_made_once_and_anew_after_a_rebalance():
+    held = [frozenset({TopicPartition("segments", 0)}), frozenset({TopicPartition("segments", 1)})]
+    consumer = SimpleNamespace(assignment=lambda: held[0])
+    thread: Any = SimpleNamespace(_ensure_consumer=lambda: consumer, _assigned=(None, set()))
+    first = ConsumerThread.assignment(thread)
+    assert first == {TP("segments", 0)}
+    assert ConsumerThread.assignment(thread) is first
+    del held[0]
+    assert ConsumerThread.assignment(thread) == {TP("segments", 1)}
 
 
 async def test_the_log_of_a_worker_has_nothing_of_faust_s_services():

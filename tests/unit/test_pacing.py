@@ -1,6 +1,7 @@
 """The delay between two fetches of a consumer, and what ends it early."""
 
 import asyncio
+import itertools
 import threading
 import time
 from typing import Any
@@ -205,3 +206,19 @@ def test_a_notification_after_the_end_is_no_fault():
 
     asyncio.run(live())
     pacing.notify()
+
+
+@given(st.floats(0.001, 1), st.booleans())
+def test_one_that_is_notified_of_what_it_reads_looks_as_seldom_whoever_waits(least_s: float, interactive: bool):
+    assert delay_s(least_s, 0.0, interactive=interactive, notified=False, fed=True) == 100 * least_s
+
+
+async def test_a_notified_consumer_does_not_ask_whether_it_always_would_be():
+    consumer, asked = Fetched(), itertools.count()
+    pacing = Pacing(LONG_S, is_fed=lambda: next(asked) < 0)
+    pacing.attach(consumer)
+    await consumer.fetch(1)
+    before = next(asked)
+    pacing.notify()
+    await consumer.fetch(2)
+    assert next(asked) == before + 1

@@ -22,7 +22,7 @@ from aiokafka.protocol.fetch import FetchRequest
 MAX_DELAY_S = 0.2
 """Longest delay on account of a lagging event loop, in seconds."""
 _BACKGROUND_FACTOR = 10
-_FED_FACTOR = 10
+_FED_FACTOR = 100
 IDLE_AFTER_S = 10.0
 """Time without records and notifications after which a consumer is idle."""
 MAX_REST_S = 2.0
@@ -40,11 +40,11 @@ def delay_s(least_s: float, loop_lag_s: float, *, interactive: bool, notified: b
 
     It is never under ``loop_lag_s`` (up to `MAX_DELAY_S`): fetching sooner than the event loop takes the records gains
     nothing. Beyond that a notified consumer is not delayed, an ``interactive`` one by ``least_s``, any other by ten
-    times as much. One that is ``fed``, notified of all but what commands write, is delayed by ten times as much.
+    times as much. One that is ``fed``, notified of all but what commands write, is delayed by a hundred times as much.
     """
     if least_s <= 0:
         return 0.0
-    factor = (1 if interactive else _BACKGROUND_FACTOR) * (_FED_FACTOR if fed else 1)
+    factor = _FED_FACTOR if fed else 1 if interactive else _BACKGROUND_FACTOR
     return max(0.0 if notified else factor * least_s, min(loop_lag_s, MAX_DELAY_S))
 
 
@@ -158,7 +158,7 @@ class Pacing:
             self._loop_lag_s(),
             interactive=self._is_interactive(),
             notified=self._notified,
-            fed=self._is_fed(),
+            fed=not self._notified and self._is_fed(),
         )
         if delay and not self._notified and self._may_rest():
             delay = max(delay, rest_s(self._since - self._active_at))
