@@ -78,7 +78,9 @@ class StageFactory:
 
     def _options(self, spec: StageSpec) -> StageOptions:
         backpressure = LagBackpressure(
-            lambda: self.meter.loop.recent_busy_s, self._is_asked, few_asked=1 if spec.reads_log else FEW
+            lambda: self.meter.loop.recent_busy_s,
+            partial(is_asked, self.meter.consumers),
+            few_asked=1 if spec.reads_log else FEW,
         )
         queued_bytes = ASKED_BYTES if spec.answers else QUEUED_BYTES
         options = StageOptions(
@@ -112,14 +114,6 @@ class StageFactory:
             start_position=self._starting(
                 spec.name, PartitionStart(loss_detector, epoch, end_at_least, begin_of, outages)
             ),
-        )
-
-    def _is_asked(self) -> bool:
-        """Whether this process has an ask to read or to answer."""
-        return any(
-            consumer.dispatcher.any_urgent
-            or (STAGES[name].order is ApplyOrder.REQUEST and consumer.dispatcher.in_work + consumer.dispatcher.queued)
-            for name, consumer in self.meter.consumers.items()
         )
 
     def _starting(self, stage: str, start: PartitionStart) -> StartPosition:
@@ -216,6 +210,19 @@ def _is_ask(record: Record) -> bool:
 def _is_control(record: Record) -> bool:
     """Whether a record of the log concerns its whole partition: a promotion, by its looks."""
     return record.key is None and b"generation_promoted" in record.value
+
+
+_READERS = tuple(name for name, spec in STAGES.items() if spec.reads_log)
+"""The stages whose records may be asks, which are urgent."""
+_ANSWERERS = tuple(name for name, spec in STAGES.items() if spec.order is ApplyOrder.REQUEST)
+"""The stages all of whose records are asks."""
+
+
+def is_asked(members: Mapping[str, StageConsumer]) -> bool:
+    """Whether this process has an ask to read or to answer; ``members``: its consumers by stage."""
+    reading = (members[name].dispatcher for name in _READERS if name in members)
+    answering = (members[name].dispatcher for name in _ANSWERERS if name in members)
+    return any(one.any_urgent for one in reading) or any(one.in_work or one.queued for one in answering)
 
 
 class Member(Protocol):

@@ -1,10 +1,12 @@
-"""Which stages of a process are notified of all that they read."""
+"""Which stages of a process are notified of all that they read, and which show that somebody asks."""
 
 from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from eunoe.deploy.process.stages import is_fed
+from eunoe.deploy.process.stages import is_asked, is_fed
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES
 
@@ -43,3 +45,29 @@ def test_respond_reads_what_intake_and_blend_write():
 
 def test_a_stage_without_a_consumer_is_not_fed():
     assert not fed("link", {name: numbers for name, numbers in ALL.items() if name != "link"})
+
+
+def working(**states: object) -> Any:
+    return SimpleNamespace(dispatcher=SimpleNamespace(**states))
+
+
+NOBODY: Mapping[str, Any] = {
+    "intake": working(any_urgent=False),
+    "respond": working(in_work=0, queued=0),
+    **{name: working() for name in STAGES if name not in ("intake", "respond")},  # what they have in work tells nothing
+}
+
+
+@pytest.mark.parametrize(
+    ("stage", "state", "asked"),
+    [
+        ("intake", {"any_urgent": True}, True),
+        ("respond", {"in_work": 1, "queued": 0}, True),
+        ("respond", {"in_work": 0, "queued": 2}, True),
+        ("respond", {"in_work": 0, "queued": 0}, False),
+    ],
+)
+def test_somebody_asks_where_an_ask_is_read_or_answered(stage: str, state: Mapping[str, object], asked: bool):
+    assert is_asked({**NOBODY, stage: working(**state)}) is asked
+    assert is_asked({stage: working(**state)}) is asked, "a process of one stage"
+    assert not is_asked({name: member for name, member in NOBODY.items() if name != stage})

@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from eunoe.schemas.errors import Refused
+from eunoe.workers.models import compression
 from eunoe.workers.models.compression import LLMLinguaCompressor, LLMLinguaSettings, OfflineCompressor, drop_words
 from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.text.words import COMMON_WORDS, FILLERS, FUNCTION_WORDS, GIVEN_NAMES, NEGATIONS, NUMBER_WORDS
@@ -119,3 +120,16 @@ def test_decomposed_accents_do_not_cut_words(text: str):
     kept = drop_words(decomposed, 0.75).split()
     assert is_subsequence(kept, decomposed.split())
     assert [word for word in decomposed.split() if not word.isascii()] == [word for word in kept if not word.isascii()]
+
+
+def test_each_word_is_looked_up_once(monkeypatch: pytest.MonkeyPatch):
+    looked_up: list[str] = []
+    traits = compression._traits
+
+    def look_up(text: str) -> object:
+        looked_up.append(text)
+        return traits(text)
+
+    monkeypatch.setattr(compression, "_traits", look_up)
+    drop_words("Ann: Well, I just bought a new guitar, and it is really nice.", 0.5)
+    assert looked_up == tokens("Ann: Well, I just bought a new guitar, and it is really nice.")

@@ -18,7 +18,7 @@ from eunoe.schemas.memory import MemoriesFormed, MemoryDraft, MemoryKind
 from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.answer_forms import MemoriesForm
 from eunoe.workers.models.asking import is_correcting
-from eunoe.workers.models.prompt_lines import FROM_MEMORY
+from eunoe.workers.models.prompt_lines import FROM_MEMORY, shorten
 from eunoe.workers.models.reading import read_answer
 from eunoe.workers.summarize.model import ModelSummarizer
 from eunoe.workers.summarize.offline import OfflineSummarizer
@@ -603,3 +603,11 @@ async def test_the_stage_emits_for_every_session_and_passes_on_what_later_stages
         assert (formed.key, formed.session, formed.known_from, formed.turns) == (event.key, 3, DAY, (1, 2))
         assert formed.drafts == (await offline(lines)).drafts
         assert (decision.writes, decision.points) == ((), ())
+
+
+def test_a_line_that_a_prompt_shows_whole_is_not_copied():
+    plain = Line(utterance_id="u", speaker="Ann", text="I moved to Lyon.", at=DAY)
+    assert shorten(plain, 400) is plain
+    for text in ("I  moved\nto Lyon.", "x" * 401):
+        line = plain.model_copy(update={"text": text})
+        assert shorten(line, 400).text != line.text == text

@@ -32,15 +32,6 @@ _MAX_CACHED_CHARS = 40
 """Length up to which a word's traits are cached."""
 
 
-class _TextUnit(NamedTuple):
-    """A word, a number or a mark of a text."""
-
-    text: str
-    start: int
-    end: int
-    starts_sentence: bool
-
-
 @dataclass(frozen=True, slots=True)
 class _Traits:
     """Properties of a word, a number or a mark that do not depend on its place."""
@@ -56,6 +47,16 @@ class _Traits:
     """Whether, written like a name, it is one even at the beginning of a sentence."""
     rank: int
     """Units of lower rank are dropped first."""
+
+
+class _TextUnit(NamedTuple):
+    """A word, a number or a mark of a text."""
+
+    text: str
+    start: int
+    end: int
+    starts_sentence: bool
+    traits: _Traits
 
 
 def _traits(text: str) -> _Traits:
@@ -124,12 +125,12 @@ def drop_words(text: str, keep: float) -> str:
         return text
     dropped: set[int] = set()
     for _, _, index in sorted(_droppable(text, units)):
-        cost = _traits(units[index].text).tokens
+        cost = units[index].traits.tokens
         if cost <= spare:
             dropped.add(index)
             spare -= cost
     kept = [unit for index, unit in enumerate(units) if index not in dropped]
-    return _join(text, kept) if any(_traits(unit.text).is_word for unit in kept) else text
+    return _join(text, kept) if any(unit.traits.is_word for unit in kept) else text
 
 
 def _units(text: str) -> Iterator[_TextUnit]:
@@ -137,7 +138,7 @@ def _units(text: str) -> Iterator[_TextUnit]:
     for found in _UNIT.finditer(text):
         fresh = fresh or "\n" in text[end : found.start()]
         piece, end = found.group(), found.end()
-        yield _TextUnit(piece, found.start(), end, fresh)
+        yield _TextUnit(piece, found.start(), end, fresh, _traits(piece))
         if piece in _SENTENCE_END:
             fresh = True
         elif piece not in _OPENS:
@@ -150,10 +151,10 @@ def _droppable(text: str, units: Sequence[_TextUnit]) -> Iterator[tuple[int, int
     names = {unit.text for unit in units if unit.text[0].isupper() and not unit.starts_sentence}
     seen: set[str] = set()
     for index, unit in enumerate(units):
-        traits = _traits(unit.text)
+        traits = unit.traits
         repeated = traits.lower in seen
         seen.add(traits.lower)
-        if not (_in_spans(unit.start, tags) or traits.is_protected or _is_name(unit, traits, names)):
+        if not (traits.is_protected or _is_name(unit, names) or _in_spans(unit.start, tags)):
             yield traits.rank - (1 if traits.rank == 6 and repeated else 0), len(unit.text), index
 
 
@@ -176,7 +177,8 @@ def _may_name(word: str, word_weight: int) -> bool:
     return not (word.isupper() and len(word) > 1 and word_weight < 3)  # SO, VERY: emphasis, not a name
 
 
-def _is_name(unit: _TextUnit, traits: _Traits, names: set[str]) -> bool:
+def _is_name(unit: _TextUnit, names: set[str]) -> bool:
+    traits = unit.traits
     return traits.may_name and (not unit.starts_sentence or unit.text in names or traits.is_known_name)
 
 
@@ -202,7 +204,7 @@ def _space(gap: str, unit: _TextUnit, follows: bool) -> str:
     if "\n" in gap:
         return "\n"
     skipped = bool(gap.strip())
-    if (skipped or gap) and _traits(unit.text).is_word:
+    if (skipped or gap) and unit.traits.is_word:
         return " "
     return " " if gap[-1:].isspace() else ""
 

@@ -30,7 +30,8 @@ def shorten(line: Line, max_chars: int) -> Line:
     if len(text) > max_chars:
         tail = max_chars // 4
         text = f"{text[: max_chars - tail]} … {text[-tail:]}"
-    return line.model_copy(update={"text": text if line.is_evidence else f"{FROM_MEMORY} {text}"})
+    shown = text if line.is_evidence else f"{FROM_MEMORY} {text}"
+    return line if shown == line.text else line.model_copy(update={"text": shown})
 
 
 def line_cost(line: Line, max_chars: int) -> int:
