@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Final
 
@@ -99,7 +99,7 @@ def state(
         _read(connected_settings(), Wanted(wanted, log_times, shares=shares, keeps=dump and as_json, prints=prints))
     )
     if as_json:
-        print_json({**_document(states), "lost_snapshots": sorted(lost)})
+        _print_document(states, sorted(lost))
     elif digest and not dump:
         _print_hashes(states, whole=all_)
     elif not dump:
@@ -168,10 +168,19 @@ def _print_state(found: CheckedState) -> None:
         print_json({**head, "state": packed.whole(found.progress)})
         return
     file = sys.stdout.buffer
-    file.write(orjson.dumps(head).removesuffix(b"}") + b',"state":')
-    file.writelines(packed.json(found.progress))
-    file.write(b"}\n")
+    file.writelines(_with_state(head, found))
+    file.write(b"\n")
     file.flush()
+
+
+def _with_state(document: Mapping[str, Any], found: CheckedState) -> Iterator[bytes]:
+    """The JSON of a document in pieces, with the state of the conversation at its end where that was kept."""
+    if found.packed is None:
+        yield orjson.dumps(document)
+        return
+    yield orjson.dumps(document).removesuffix(b"}") + b',"state":'
+    yield from found.packed.json(found.progress)
+    yield b"}"
 
 
 def _print_hashes(states: list[CheckedState], *, whole: bool) -> None:
@@ -208,12 +217,24 @@ def _offline(rows: Sequence[DecisionShare]) -> str:
     return f"{whole.items_offline} of {whole.items}" if whole.items else "–"
 
 
-def _document(states: list[CheckedState]) -> dict[str, Any]:
-    return {
-        "sha256": hash_of_all(states),
-        "agrees": not any(each.findings for each in states),
-        "conversations": [_conversation(each) for each in states],
-    }
+def _print_document(states: Sequence[CheckedState], lost: Sequence[str]) -> None:
+    """Print all as one document of JSON: states as they are unpacked; a terminal has it whole, and indented."""
+    head = {"sha256": hash_of_all(states), "agrees": not any(each.findings for each in states)}
+    if sys.stdout.isatty():
+        shown = [_conversation(each) | _state(each) for each in states]
+        print_json({**head, "conversations": shown, "lost_snapshots": lost})
+        return
+    file = sys.stdout.buffer
+    file.write(orjson.dumps(head).removesuffix(b"}") + b',"conversations":[')
+    for number, each in enumerate(states):
+        file.write(b"," if number else b"")
+        file.writelines(_with_state(_conversation(each), each))
+    file.write(b'],"lost_snapshots":' + orjson.dumps(lost) + b"}\n")
+    file.flush()
+
+
+def _state(each: CheckedState) -> dict[str, Any]:
+    return {} if each.packed is None else {"state": each.packed.whole(each.progress)}
 
 
 def _conversation(each: CheckedState) -> dict[str, Any]:
@@ -228,7 +249,6 @@ def _conversation(each: CheckedState) -> dict[str, Any]:
         ],
         "lost_evidence": list(each.lost_evidence),
         "unfinished": [{"stage": part.stage, "why": part.why} for part in each.unfinished],
-        **({} if each.packed is None else {"state": each.packed.whole(each.progress)}),
     }
 
 

@@ -3,9 +3,11 @@
 import asyncio
 import gc
 import json
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from io import StringIO
+from typing import Any
 
 import orjson
 import pytest
@@ -172,3 +174,27 @@ def test_a_dump_is_the_state_behind_its_hash(serve: Serve, words: list[str]) -> 
         assert {name: found[name] for name in state} == state
     else:
         assert out.encode() == orjson.dumps({"key": "default/c", **state}) + b"\n"
+
+
+def test_states_in_one_document_are_unpacked_one_after_the_other(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And to a terminal, whole, it is the same document."""
+    pipeline = make_pipeline()
+    for name in ("a", "b"):
+        asyncio.run(pipeline.produce(utterance(1, "I moved to Oslo.", conversation=name), ended(conversation=name)))
+    serve(pipeline)
+    lines = [json.loads(line) for line in run("--all", "--dump").splitlines()]
+    whole: list[dict[str, Any]] = []
+    with monkeypatch.context() as terminal:
+        terminal.setattr(sys.stdout, "isatty", lambda: True)
+        terminal.setattr(command, "print_json", whole.append)
+        states, lost = asyncio.run(command._read(Settings(), command.Wanted(None, keeps=True)))
+        command._print_document(states, sorted(lost))
+    monkeypatch.setattr(PackedState, "whole", None)
+    text = run("--all", "--dump", "--json")
+    assert text == orjson.dumps(whole[0]).decode() + "\n"
+    found = json.loads(text)
+    assert [(one["key"], one["sha256"], one["state"]) for one in found["conversations"]] == [
+        (line["key"], line["sha256"], line["state"]) for line in lines
+    ]
+    assert list(found) == ["sha256", "agrees", "conversations", "lost_snapshots"]
+    assert "state" not in json.loads(run("--all", "--json"))["conversations"][0]
