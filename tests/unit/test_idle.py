@@ -114,6 +114,16 @@ async def test_a_clock_that_runs_a_little_fast_ends_sessions_in_time():
     assert await idle.sweep() == 1
 
 
+async def test_a_process_that_reads_its_clocks_late_holds_no_short_idle_time_back():
+    times = Times(START)
+    idle, _ = await closer(times, [0])
+    idle.settings = IntakeSettings(idle_seconds=1.5)
+    assert await idle.sweep() == 0
+    times.ticks += 2.0
+    times.now += timedelta(seconds=2.9)
+    assert await idle.sweep() == 1
+
+
 async def test_an_outbox_that_is_sent_late_moves_no_timer_back():
     pipeline = make_pipeline(partitions=1)
     sent: list[Outbox] = []

@@ -23,6 +23,8 @@ REPEAT_S = 30.0
 REMEMBERED = 10_000
 _JUMP = 0.1
 """The share of the idle time by which a clock that is set forward is told from one that runs a little fast."""
+_LEAST_JUMP_S = 1.0
+"""A process that is starved may take as long between the readings of two clocks."""
 
 
 def passed_s() -> float:
@@ -74,7 +76,7 @@ class IdleCloser:
         began = now - timedelta(seconds=at)
         ahead_s = 0.0 if self._began is None else (began - self._began).total_seconds()
         self._began = began
-        if ahead_s > _JUMP * idle_s:
+        if ahead_s > max(_LEAST_JUMP_S, _JUMP * idle_s):
             log.warning("the clock of this machine was set forward by %d s: no session ends for %g s", ahead_s, idle_s)
             self._held_until = at + idle_s
         return at < self._held_until
