@@ -104,6 +104,7 @@ async def test_a_user_with_the_documented_rights_is_told_what_cannot_be_seen(tmp
 
 async def test_of_a_cluster_each_master_is_tried(tmp_path: Path):
     with valkey_cluster(tmp_path / "cluster") as cluster:
+        cluster.be_patient()
         well = await redis_findings(cluster.url)
         cluster.nodes[1].ask("CONFIG", "SET", "min-replicas-to-write", "1")
         found = await redis_findings(cluster.url)

@@ -43,12 +43,14 @@ def redis_url(servers: SessionServers) -> str:
 @pytest.fixture(scope="session")
 def cluster_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with valkeys.valkey_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        cluster.be_patient()
         yield cluster.url
 
 
 @pytest.fixture(scope="session")
 def sentinel_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with valkeys.valkey_sentinel(tmp_path_factory.mktemp("sentinel")) as sentinel:
+        sentinel.be_patient()
         yield sentinel.url
 
 

@@ -70,6 +70,7 @@ async def _check(store: RedisStore) -> None:
 
 async def test_of_a_cluster_each_node_that_breaks_a_promise_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     with valkey_cluster(tmp_path) as cluster:
+        cluster.be_patient()
         async with open_redis_url(cluster.url) as client:
             await warn_of_weak_durability(client)
             assert caplog.messages == []
@@ -82,6 +83,7 @@ async def test_of_a_cluster_each_node_that_breaks_a_promise_is_told(tmp_path: Pa
 
 async def test_keys_that_a_node_evicts_are_told_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with valkey_cluster(tmp_path) as cluster:
+        cluster.be_patient()
         async with open_redis_url(cluster.url) as client:
             health, full = HealthState(), cluster.nodes[1]
             watch = EvictionWatch(client, health)

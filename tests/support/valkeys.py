@@ -17,6 +17,8 @@ from tests.support.servers import STOP_S
 
 START_S = 40.0
 SLOTS = 16_384
+PATIENT_MS = 60_000
+"""How long a server may be silent that no test kills: a disk may keep one that writes through for seconds."""
 
 
 @dataclass(slots=True)
@@ -83,6 +85,11 @@ class ValkeyCluster:
         """As `EUNOE_REDIS_URL` names it."""
         return f"redis+cluster://{','.join(f'127.0.0.1:{node.port}' for node in self.nodes)}/"
 
+    def be_patient(self) -> None:
+        """Take no node for lost that is silent for seconds."""
+        for node in self.nodes:
+            node.ask("CONFIG", "SET", "cluster-node-timeout", PATIENT_MS)
+
     def agreed(self) -> bool:
         """True: every node knows of all and of all slots."""
         return all(_agrees(node.ask("CLUSTER", "INFO"), len(self.nodes)) for node in self.nodes)
@@ -133,6 +140,10 @@ class ValkeySentinel:
     def url(self) -> str:
         """As `EUNOE_REDIS_URL` names it."""
         return f"redis+sentinel://127.0.0.1:{self.sentinel.port}/mymaster/0"
+
+    def be_patient(self) -> None:
+        """Move the master's name only where it is silent for a minute."""
+        self.sentinel.ask("SENTINEL", "SET", "mymaster", "down-after-milliseconds", PATIENT_MS)
 
     def knows(self) -> bool:
         """True: the sentinel knows the replica."""
