@@ -1,5 +1,6 @@
 """The table of checks."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -38,10 +39,16 @@ def _server(part: str, address: str | None, run: Callable[[Findings], Awaitable[
 
 
 async def _check_qdrant(settings: Settings, findings: Findings) -> None:
+    # in a thread: on the loop of a slow machine it would take longer than the others may need to connect
+    check = await asyncio.to_thread(_load_qdrant_check)
+    await check(settings, findings)
+
+
+def _load_qdrant_check() -> Callable[[Settings, Findings], Awaitable[None]]:
     # here, because it imports Qdrant's own client: a third of the command's start
     from eunoe.deploy.doctor.qdrant import check_qdrant  # noqa: PLC0415
 
-    await check_qdrant(settings, findings)
+    return check_qdrant
 
 
 async def _tell_unset(findings: Findings) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import importlib.util
 import re
+import threading
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -16,6 +17,7 @@ from qdrant_client import AsyncQdrantClient
 from qdrant_client.http.exceptions import UnexpectedResponse
 from redis.asyncio import Redis
 
+from eunoe.deploy.doctor import checks
 from eunoe.deploy.doctor.brief import brief_checks
 from eunoe.deploy.doctor.broker import check_in_sync, check_limits, check_replicas
 from eunoe.deploy.doctor.checks import PARTS, all_checks
@@ -131,6 +133,24 @@ async def test_a_check_that_hangs_ends_and_keeps_what_it_found():
     assert [one.level for one in found] == [Level.OK, Level.AWAY]
     assert "within 0.05 s" in found[1].text
     assert exit_of(found) is Exit.UNAVAILABLE
+
+
+async def test_other_checks_go_on_while_the_client_of_qdrant_is_imported(monkeypatch: pytest.MonkeyPatch):
+    gone_on = threading.Event()
+
+    async def look(_settings: Settings, findings: Findings) -> None:
+        findings.ok("they went on")
+
+    def imported():
+        assert gone_on.wait(5), "the import holds up the event loop"
+        return look
+
+    monkeypatch.setattr(checks, "_load_qdrant_check", imported)
+    settings = Settings(qdrant_url="http://127.0.0.1:9")
+    (check,) = (one for one in all_checks(settings, {}, thorough=False, model_limit_s=1) if one.part == "qdrant")
+    asyncio.get_running_loop().call_later(0.01, gone_on.set)
+    (found,) = await run_checks([check], lambda *_: None)
+    assert (found.level, found.text) == (Level.OK, "they went on")
 
 
 async def test_faults_outweigh_absence():
