@@ -1,5 +1,6 @@
 """The check of the chat model's endpoint."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -61,11 +62,17 @@ async def _reach_others(settings: Settings, environment: Environment, findings: 
 
 @asynccontextmanager
 async def _open_prober(settings: Settings, environment: Environment) -> AsyncIterator[Prober]:
+    # in a thread: on the loop of a slow machine it would take longer than the other checks may need to connect
+    await asyncio.to_thread(_import_client)
     prober = Prober(endpoint(settings, environment, settings.model))
     try:
         yield prober
     finally:
         await prober.aclose()
+
+
+def _import_client() -> None:
+    import openai  # noqa: F401, PLC0415 - see eunoe.workers.models.endpoint
 
 
 def _is_asked(settings: Settings, environment: Environment, findings: Findings) -> bool:

@@ -1,9 +1,12 @@
 """The doctor's check of a model's endpoint: what it names, and what it says to set."""
 
+import asyncio
+import threading
 from dataclasses import replace
 
 import pytest
 
+from eunoe.deploy.doctor import model
 from eunoe.deploy.doctor.checks import all_checks
 from eunoe.deploy.doctor.findings import CheckResult, Level, exit_of, run_checks
 from eunoe.deploy.exits import Exit
@@ -42,6 +45,17 @@ async def test_a_good_endpoint_has_no_fault():
     only(found, "a context window of 131072 tokens")
     only(found, "is read to its beginning")
     only(found, "tokens per character", "Korean")
+
+
+async def test_other_checks_go_on_while_the_client_of_models_is_imported(monkeypatch: pytest.MonkeyPatch):
+    gone_on = threading.Event()
+
+    def imported() -> None:
+        assert gone_on.wait(5), "the import holds up the event loop"
+
+    monkeypatch.setattr(model, "_import_client", imported)
+    asyncio.get_running_loop().call_later(0.01, gone_on.set)
+    assert only(await examined(ProbedEndpoint()), "m at", "answers:").level is Level.OK
 
 
 async def test_a_wrong_key_is_named_and_not_printed():
