@@ -84,6 +84,19 @@ async def test_replies_from_memory_are_quoted_for_nothing_else():
     assert "I said" in (await answers(await told(), questions[1]))[questions[1]].text
 
 
+async def test_replies_that_were_imported_under_another_name_are_ones_own_words():
+    said = (
+        row(1, "what should I do about my boat that leaks?"),
+        row(2, "sell it", speaker="ChatGPT", reply_id="r1"),
+    )
+    asked = task(*said, asked="What did you suggest about my boat that leaks?")
+    reply = await OfflineReplier(HashEmbedder()).reply(asked)
+    assert reply.text == "On 1 January 2026 ChatGPT said: “sell it”"
+    spoken = (*said, row(3, "paint my boat", speaker="Ben"))
+    reply = await OfflineReplier(HashEmbedder()).reply(task(*spoken, asked="What did you suggest about my boat?"))
+    assert {one.speaker for one in reply.cited} == {"Ben"}
+
+
 async def test_what_is_replied_to_says_what_a_reply_is_about():
     said = (
         row(1, "the weather in Oslo was fine"),

@@ -61,10 +61,10 @@ class OfflineReplier:
         is_of_days = asks_for_days(question, hints, task.speakers)
         question = without_days(question, hints.days)  # "last week" has nothing in common with "next week"
         rows = [part for row in task.rows.values() for part in row.quotable]
-        if asks_for_own(task, rows, hints):
-            hints = replace(hints, speakers=frozenset((task.speak_as,)))
+        if own := asked_for_own(task, rows, hints):
+            hints = replace(hints, speakers=own)
             quotable = replace(await self._read(task, rows, without_asking(question), hints), for_replies=True)
-            answering = [place for place, row in enumerate(rows) if row.speaker == task.speak_as]
+            answering = [place for place, row in enumerate(rows) if row.speaker in own]
         else:
             rows = [row for row in rows if row.reply_id is None]
             quotable = await self._read(task, rows, question, hints)
@@ -87,11 +87,15 @@ class OfflineReplier:
         return Quotable(question, hints, speakers, rows, cosines, task.context.sources)
 
 
-def asks_for_own(task: ReplyTask, rows: Sequence[Row], hints: QuestionHints) -> bool:
-    """Whether a question asks for what the one who replies said ("your advice"), and the rows hold anything of it."""
-    own = task.speak_as
-    is_asked = hints.replies and hints.named <= {own} and task.question.speaker != own
-    return is_asked and any(row.speaker == own for row in rows)
+def asked_for_own(task: ReplyTask, rows: Sequence[Row], hints: QuestionHints) -> frozenset[str]:
+    """The names under which the one who replies spoke, where a question asks for that ("your advice"); else none.
+
+    Where no row has its name, its replies do: chats that were imported, or shown by a client, name it otherwise.
+    """
+    own = frozenset(row.speaker for row in rows if row.speaker == task.speak_as)
+    own = own or frozenset(row.speaker for row in rows if row.reply_id is not None)
+    is_asked = hints.replies and hints.named <= own and task.question.speaker not in own
+    return own if is_asked else frozenset()
 
 
 def _hints_of(task: ReplyTask, question: str) -> QuestionHints:
