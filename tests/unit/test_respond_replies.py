@@ -337,6 +337,29 @@ def test_a_line_is_quoted_with_its_speakers_correction():
     assert choose_lines(rows, np.asarray([3.0, 0.5, 0.4]), read_question("How fast was Ann?", ("Ann", "Ben"))) == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("later", "chosen"),
+    [
+        ("Correction: January 17, the van was not free", [1, 3]),
+        ("Sorry, I meant the 17th", [1, 3]),
+        ("*January 17", [1, 3]),
+        ("*sighs* In January", [1]),
+        ("I mean it, January will be cold", [1]),
+        ("The correction of my book is done", [1]),
+    ],
+)
+def test_a_line_that_announces_a_correction_corrects_the_one_before(later: str, chosen: list[int]):
+    rows = (
+        row(1, "We move on January 10"),
+        replace(row(2, "Good luck", speaker="Ben"), at=START + timedelta(minutes=1)),
+        replace(row(3, later), at=START + timedelta(minutes=2)),
+        replace(row(4, "Correction: the dog stays"), at=START + timedelta(minutes=3)),
+    )
+    scores = np.asarray([3.0, 0.5, 0.4, 0.3])
+    found = choose_lines(rows, scores, read_question("When does Ann move?", ("Ann", "Ben")))
+    assert [rows[index].number for index in found] == chosen
+
+
 async def test_a_memory_that_is_not_current_says_so():
     old = row(1, "Ann kept my boat in Oslo", is_memory=True, is_current=False)
     assert (await offline("where was my boat?", old)).text == "Ann kept my boat in Oslo (1 January 2026, not current)"

@@ -34,6 +34,11 @@ _NAME = re.compile(r"(?<=[a-z,;] )(?!I\b)[A-Z][^\W\d_]+")
 _CALENDAR = frozenset((*MONTHS, *WEEKDAYS))
 """Words with a capital that name nobody and nothing."""
 _NAMED = re.compile(r"\b[A-Z][^\W\d_]+")
+_ANNOUNCED = re.compile(
+    r"\W{0,3}(?:correction|(?:oops|sorry|no|wait|actually)?\W{0,3}I meant|scratch that|typo)\b|\*\w[^*]{0,60}\Z",
+    re.IGNORECASE,
+)
+"""The beginning of a line that corrects the one before it, whatever of that is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +172,14 @@ def _says_again(row: Row, said: Row) -> bool:
 def _corrections(lines: RankedLines, line: int) -> list[int]:
     """The indices of the later lines of the same day in which its speaker corrects a line."""
     said = lines.rows[line]
+    later = [index for index, row in enumerate(lines.rows) if _is_later(row, said) and same_day(said.at, row.at)]
+    spoken = [index for index in later if not lines.rows[index].is_memory]
+    following = min(spoken, key=lines.time_of, default=None)
     return [
         index
-        for index, row in enumerate(lines.rows)
-        if _is_later(row, said) and same_day(said.at, row.at) and corrects(row.text, said.text)
+        for index in later
+        if corrects(lines.rows[index].text, said.text)
+        or (index == following and _ANNOUNCED.match(lines.rows[index].text))
     ]
 
 
