@@ -4,7 +4,8 @@
 - Many things, or a summary: the best line of each of several days.
 - What holds now: the latest of the best lines, with the last mention of what it names.
 - What was before: the oldest of the best lines, the best one and the latest.
-- Anything else: the best line, a second one that says something else, and what was corrected or ended since.
+- Anything else: the best line, a second one that says something else, and what was corrected or ended since. Of what
+  holds, the last figure told of it ("my weight is 93 kg") in place of a second line.
 """
 
 import re
@@ -18,10 +19,12 @@ from eunoe.workers.respond.context import Row, fold, same_day
 from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.quotable import Floats
 from eunoe.workers.respond.times import MONTHS
+from eunoe.workers.respond.whose import tells_of_others
 from eunoe.workers.text.corrections import corrects
 from eunoe.workers.text.days import WEEKDAYS
-from eunoe.workers.text.salience import is_end
+from eunoe.workers.text.salience import is_end, is_question
 from eunoe.workers.text.statements import sentence_spans
+from eunoe.workers.text.terms import terms
 
 ALSO = 0.5
 """Maximum distance from the best score of a second line."""
@@ -31,6 +34,7 @@ MANY = 5
 """Lines quoted for a question about many things, of different days."""
 _NAME = re.compile(r"(?<=[a-z,;] )(?!I\b)[A-Z][^\W\d_]+")
 """A word with a capital within a sentence."""
+_FIGURE = re.compile(r"\b\d")
 _CALENDAR = frozenset((*MONTHS, *WEEKDAYS))
 """Words with a capital that name nobody and nothing."""
 _NAMED = re.compile(r"\b[A-Z][^\W\d_]+")
@@ -79,8 +83,11 @@ def rank_lines(rows: Sequence[Row], scores: Floats) -> RankedLines:
     return RankedLines(rows, scores, order)
 
 
-def choose_lines(rows: Sequence[Row], scores: Floats, hints: QuestionHints) -> list[int]:
-    """The indices of the lines to quote, the one that answers best first; of many things, in order of time."""
+def choose_lines(rows: Sequence[Row], scores: Floats, hints: QuestionHints, topic: Set[str] = frozenset()) -> list[int]:
+    """The indices of the lines to quote, the one that answers best first; of many things, in order of time.
+
+    ``topic``: the terms of the question; of what holds, the last figure and the last end told of them are quoted, too.
+    """
     every = rank_lines(rows, scores)
     if hints.breadth is not Breadth.ONE:
         return _best_of_days(every)
@@ -91,7 +98,7 @@ def choose_lines(rows: Sequence[Row], scores: Floats, hints: QuestionHints) -> l
         return _latest(lines)
     if hints.past:
         return _from_the_oldest(lines)
-    return _best(lines, with_end=hints.ends)
+    return _best(lines, topic if hints.holds else frozenset(), with_end=hints.ends)
 
 
 def choose_of_days(rows: Sequence[Row], scores: Floats, hints: QuestionHints) -> list[int]:
@@ -134,14 +141,15 @@ def _from_the_oldest(lines: RankedLines) -> list[int]:
     return _distinct([(gone or alike)[0], lines.best, alike[-1]])
 
 
-def _best(lines: RankedLines, *, with_end: bool) -> list[int]:
-    """The best line, a second one, and the corrections of the best.
+def _best(lines: RankedLines, topic: Set[str], *, with_end: bool) -> list[int]:
+    """The best line, a second one or the last word on the topic, and the corrections of the best.
 
     ``with_end``: whether to add the last end that its speaker mentions of something that the best line names.
     """
     best = _as_said(lines, lines.best)
     ends = _last_mention(lines, best, is_end) if with_end else []
-    return _distinct([best, *_second(lines, best), *_corrections(lines, best), *ends])
+    more = _last_word(lines, best, topic) or _second(lines, best)
+    return _distinct([best, *more, *_corrections(lines, best), *ends])
 
 
 def _as_said(lines: RankedLines, index: int) -> int:
@@ -195,6 +203,39 @@ def _last_mention(lines: RankedLines, line: int, matches: Callable[[str], bool] 
         if row.is_current and _is_later(row, said) and any(map(matches, _sentences_naming(names, row.text)))
     ]
     return [max(later, key=lines.time_of)] if later else []
+
+
+def _last_word(lines: RankedLines, line: int, topic: Set[str]) -> list[int]:
+    """The index of the last current line in which its speaker tells another figure, or the end, of the topic of a line.
+
+    What both have of the topic stands in one sentence; what is told there of a relative is of somebody else.
+    """
+    said = lines.rows[line]
+    shared = topic & frozenset(terms(said.text))
+    if not shared:
+        return []
+    has_figure = any(map(_FIGURE.search, _sentences_with(shared, said.text)))
+    later = [
+        index
+        for index, row in enumerate(lines.rows)
+        if row.is_current
+        and _is_later(row, said)
+        and any(is_end(one) or (has_figure and _FIGURE.search(one)) for one in _sentences_with(shared, row.text))
+    ]
+    return [max(later, key=lambda index: (*lines.time_of(index), not lines.rows[index].is_memory))] if later else []
+
+
+def _sentences_with(shared: Set[str], text: str) -> list[str]:
+    """The sentences of a text that have all of the terms, ask nothing, and do not begin with a relative."""
+    said = fold(text)
+    if not shared.issubset(terms(said)):
+        return []
+    sentences = [said[start:end] for start, end in sentence_spans(said)]
+    return [
+        one
+        for one in sentences
+        if shared.issubset(terms(one)) and not is_question(one) and not tells_of_others(one, shared)
+    ]
 
 
 def _names_in(lines: RankedLines, line: int) -> set[str]:

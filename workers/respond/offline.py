@@ -19,6 +19,7 @@ from eunoe.workers.respond.replier import CODE, DraftReply, ReplyTask
 from eunoe.workers.respond.times import without_days
 from eunoe.workers.text.brackets import without_brackets
 from eunoe.workers.text.names import without_names
+from eunoe.workers.text.terms import terms
 from eunoe.workers.text.tokens import clip_chars
 
 NOTHING = "I do not remember anything about that."
@@ -70,12 +71,13 @@ class OfflineReplier:
             quotable = await self._read(task, rows, question, hints)
             answering = list(range(len(rows)))
         if is_of_days:
-            there = set(rows_of_days(rows, question, hints))
-            answering = [place for place in answering if place in there]
+            of_days = set(rows_of_days(rows, question, hints))
+            answering = [place for place in answering if place in of_days]
         if not answering or not (is_of_days or is_known(quotable)):
             return []
-        choose = choose_of_days if is_of_days else choose_lines
-        found = choose([rows[place] for place in answering], score_quotes(quotable)[answering], hints)
+        there, scores = [rows[place] for place in answering], score_quotes(quotable)[answering]
+        topic = frozenset(terms(question, drop=task.speakers))
+        found = choose_of_days(there, scores, hints) if is_of_days else choose_lines(there, scores, hints, topic)
         return [rows[answering[place]] for place in found]
 
     async def _read(self, task: ReplyTask, rows: Sequence[Row], question: str, hints: QuestionHints) -> Quotable:
