@@ -291,6 +291,12 @@ def test_where_the_best_answer_has_ended_the_latest_of_the_next_ones_is_told():
     assert choose_lines(rows, np.asarray([1.0, 2.0, 1.4]), hints) == [1]
 
 
+@pytest.mark.parametrize("question", ["where do I live now?", "where did I live before?", "where do I live?"])
+async def test_a_line_without_a_word_of_the_question_is_not_quoted_beside_the_best(question: str):
+    rows = (row(1, "we live in Oslo"), row(2, "My flight to Rome is at noon, in Madrid the sun shines", day=9))
+    assert [one.number for one in (await offline(question, *rows)).cited] == [1]
+
+
 async def test_the_speech_of_somebody_else_is_no_answer_about_who_tells_it():
     rows = (row(1, 'Tom said "I want to live in a house in Berlin"'), row(2, "I have a room in Oslo", day=9))
     assert [one.number for one in (await offline("where do I live?", *rows)).cited] == [2]

@@ -14,6 +14,9 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime
 
+import numpy as np
+from numpy.typing import NDArray
+
 from eunoe.workers.respond.breadth import Breadth
 from eunoe.workers.respond.context import Row, fold, same_day
 from eunoe.workers.respond.hints import QuestionHints
@@ -83,10 +86,17 @@ def rank_lines(rows: Sequence[Row], scores: Floats) -> RankedLines:
     return RankedLines(rows, scores, order)
 
 
-def choose_lines(rows: Sequence[Row], scores: Floats, hints: QuestionHints, topic: Set[str] = frozenset()) -> list[int]:
+def choose_lines(
+    rows: Sequence[Row],
+    scores: Floats,
+    hints: QuestionHints,
+    topic: Set[str] = frozenset(),
+    has_enough: Sequence[bool] | NDArray[np.bool_] = (),
+) -> list[int]:
     """The indices of the lines to quote, the one that answers best first; of many things, in order of time.
 
     ``topic``: the terms of the question; of what holds, the last figure and the last end told of them are quoted, too.
+    ``has_enough``: for each line whether it has enough of the question to be quoted beside the best one; unset: all.
     """
     every = rank_lines(rows, scores)
     if hints.breadth is not Breadth.ONE:
@@ -94,6 +104,8 @@ def choose_lines(rows: Sequence[Row], scores: Floats, hints: QuestionHints, topi
     lines = every.current() if hints.present or hints.holds else every
     if not lines.order:
         return []
+    if len(has_enough):
+        lines = RankedLines(rows, scores, [lines.best, *(index for index in lines.order[1:] if has_enough[index])])
     if hints.present or (hints.holds and lines.best != every.best):  # the best answer of all has ended
         return _latest(lines)
     if hints.past:

@@ -76,9 +76,10 @@ class OfflineReplier:
         if not answering or not (is_of_days or is_known(quotable)):
             return []
         there, scores = [rows[place] for place in answering], score_quotes(quotable)[answering]
-        topic = frozenset(terms(question, drop=task.speakers))
-        found = choose_of_days(there, scores, hints) if is_of_days else choose_lines(there, scores, hints, topic)
-        return [rows[answering[place]] for place in found]
+        if is_of_days:
+            return [there[place] for place in choose_of_days(there, scores, hints)]
+        topic, has_enough = frozenset(terms(question, drop=task.speakers)), quotable.known[answering] >= FLOOR
+        return [there[place] for place in choose_lines(there, scores, hints, topic, has_enough)]
 
     async def _read(self, task: ReplyTask, rows: Sequence[Row], question: str, hints: QuestionHints) -> Quotable:
         """The rows beside one part of the question."""
