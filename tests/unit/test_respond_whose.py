@@ -8,10 +8,20 @@ from eunoe.schemas.events import Ask
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.models.embedding import WordLlamaEmbedder
 from eunoe.workers.registry import StageSettings
-from eunoe.workers.respond.offline import NOTHING
-from eunoe.workers.respond.whose import may_name, named_thing, people_asked, state_asked, tells_of_others
+from eunoe.workers.respond.offline import NOTHING, OfflineReplier
+from eunoe.workers.respond.replier import ReplyTask
+from eunoe.workers.respond.whose import (
+    may_name,
+    named_thing,
+    people_asked,
+    state_asked,
+    subjects_asked,
+    tells_of_others,
+    tells_of_self,
+)
 from eunoe.workers.text.lasting import tells_home, tells_work
 from tests.support.in_memory import START, ended, utterance
+from tests.unit.test_respond_replies import SPEAKERS, context, line, row, task
 
 EMBEDDER = WordLlamaEmbedder()
 SESSIONS = (
@@ -109,6 +119,70 @@ def test_what_a_text_tells_of_others():
     assert tells_of_others("She is allergic to nuts.", {"allerg"})
     assert not tells_of_others("I am allergic, too. My sister is not.", {"allerg"})
     assert not tells_of_others("My sister is tall.", {"allerg"})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Her name is Jo, she works at the library.", True),
+        ("Theresa works at the clinic.", True),
+        ("I have a new friend, Theresa works at the clinic.", True),
+        ("Theresa works with me at the clinic.", False),
+        ("Theresa and I are friends, I work at the clinic.", False),
+        ("Ann works at the clinic.", False),
+        ("Work is fine.", False),
+        ("My work is fine.", False),
+        ("My colleagues from work were there.", False),
+    ],
+)
+def test_a_clause_or_a_name_tells_of_others(text: str, expected: bool):
+    assert tells_of_others(text, {"work", "colleagu"}, {"ann"}) is expected
+
+
+def test_what_a_text_tells_of_its_speaker():
+    assert tells_of_self("I'm allergic to shellfish.", {"allerg"}, {"ben"})
+    assert tells_of_self("It rains. My allergy is back.", {"allerg", "allergi"}, {"ben"})
+    assert not tells_of_self("I know Ben is allergic.", {"allerg"}, {"ben"})
+    assert not tells_of_self("I thought you are allergic.", {"allerg"}, {"ben"})
+    assert not tells_of_self("Nuts are out, he is allergic.", {"allerg"}, {"ben"})
+    assert not tells_of_self("I like fish.", {"allerg"}, {"ben"})
+
+
+@pytest.mark.parametrize(
+    ("question", "people"),
+    [
+        ("What am I allergic to?", {"Ann"}),
+        ("What is Ben allergic to?", {"Ben Hur"}),
+        ("Where does ben work?", {"Ben Hur"}),
+        ("What is Ben's sister allergic to?", set()),
+        ("Who likes Ben?", set()),
+        ("Who is allergic?", set()),
+    ],
+)
+def test_of_whom_a_question_asks(question: str, people: set[str]):
+    assert subjects_asked(question, "Ann", {"Ben Hur"}) == people
+
+
+SHELLFISH = (
+    row(1, "I cannot eat nuts, remember?", speaker="Ben"),
+    row(2, "I'm allergic to shellfish, so no paella for us.", speaker="Ann"),
+    row(3, "Theresa is allergic to cats.", speaker="Ben", day=9),
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "number"),
+    [("What is Ben allergic to?", 1), ("What is Ann allergic to?", 2), ("Who is allergic to cats?", 3)],
+)
+async def test_what_others_are_is_no_answer(question: str, number: int):
+    answer = await OfflineReplier(EMBEDDER).reply(task(*SHELLFISH, asked=question))
+    assert [one.number for one in answer.cited] == [number]
+
+
+async def test_what_only_somebody_else_does_is_not_known():
+    met = row(1, "I met someone. Her name is Jo, she works at the library.")
+    asked = ReplyTask("Ben", line("Where do I work?"), (), context(met), SPEAKERS)
+    assert (await OfflineReplier(EMBEDDER).reply(asked)).text == NOTHING
 
 
 def test_whose_state_is_asked_for():

@@ -73,6 +73,8 @@ class OfflineReplier:
         if is_of_days:
             of_days = set(rows_of_days(rows, question, hints))
             answering = [place for place in answering if place in of_days]
+        else:
+            answering = [place for place in answering if not quotable.of_others[place]]
         if not answering or not (is_of_days or is_known(quotable)):
             return []
         there, scores = [rows[place] for place in answering], score_quotes(quotable)[answering]
@@ -124,7 +126,7 @@ def is_known(quotable: Quotable) -> bool:
     one it asks about: then it is theirs, and the question mistakes the person.
     """
     own, named = quotable.known, quotable.is_named > 0
-    if float(own.max(initial=0.0)) < FLOOR:
+    if float((own * (1 - quotable.of_others)).max(initial=0.0)) < FLOOR:
         return False
     return not named.any() or bool(named.all()) or float(own[~named].max() - own[named].max()) <= OTHERS
 

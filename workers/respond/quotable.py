@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 from eunoe.schemas.replies import Source
 from eunoe.workers.respond.context import Row, same_day
 from eunoe.workers.respond.hints import QuestionHints
-from eunoe.workers.respond.whose import may_name, named_thing, people_asked, state_asked, without_name_words
+from eunoe.workers.respond.whose import (
+    asks_of_self,
+    may_name,
+    named_thing,
+    people_asked,
+    state_asked,
+    subjects_asked,
+    tells_of_others,
+    tells_of_self,
+    without_name_words,
+)
 from eunoe.workers.text.brackets import without_brackets
 from eunoe.workers.text.terms import idf, terms
 from eunoe.workers.text.verbs import IRREGULAR
@@ -102,6 +112,25 @@ class Quotable:
         put = flags(map(bool, asked)) * (self._shares_of(asked) + self.cosines)
         best: Floats = np.maximum(own, answered(self.rows, put))
         return np.maximum(best, self.tells_state)
+
+    @cached_property
+    def of_others(self) -> Floats:
+        """For each row 1 if it tells of somebody else than the question asks about, else 0.
+
+        In it who is asked about tells of a relative or of somebody by name; or somebody else tells of themself.
+        """
+        question, hints = self.question, self.hints
+        people = subjects_asked(question, hints.asker, hints.named)
+        if self.for_replies or not people or not (hints.holds or asks_of_self(question)):
+            return np.zeros(len(self.rows))
+        asked = terms(question, drop=self.speakers)
+        names = {part.casefold() for name in people for part in name.split()}
+        return flags(
+            tells_of_others(text, asked, names)
+            if row.speaker in people
+            else hints.holds and not row.is_memory and tells_of_self(text, asked, names)
+            for row, text in zip(self.rows, self.texts, strict=True)
+        )
 
     @cached_property
     def tells_state(self) -> Floats:

@@ -18,11 +18,9 @@ from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.quotable import Floats, Quotable, adjoin, answered, flags, kindred, replied
 from eunoe.workers.respond.times import names_days, read_times, time_fit
 from eunoe.workers.respond.whose import (
-    asks_of_self,
     gives_a_name,
     may_name,
     named_thing,
-    tells_of_others,
 )
 from eunoe.workers.text.days import has_days
 from eunoe.workers.text.terms import terms
@@ -106,7 +104,7 @@ class QuoteWeights:
     owns: float = 1.5
     """Its "my" or "your" means the thing asked for, or somebody else's (subtracted)."""
     others: float = 2.5
-    """It tells of somebody else what the asker asks of themself; subtracted."""
+    """It tells of somebody else than the question asks about; subtracted."""
     latest: float = 5.0
     """It is the last to tell the state asked for: of homes and jobs one has one at a time."""
 
@@ -127,7 +125,7 @@ def score_quotes(quotable: Quotable) -> Floats:
     if _WHY.search(quotable.question):
         scores += weights.answers * answered(rows, _asks_why(rows, shares))
     scores += _kinds(quotable, weights) + weights.kind * _named(quotable) + weights.owns * _owned(quotable)
-    return scores - weights.others * _of_others(quotable) + _state_told(quotable, weights)
+    return scores - weights.others * quotable.of_others + _state_told(quotable, weights)
 
 
 def _kinds(quotable: Quotable, weights: QuoteWeights) -> Floats:
@@ -158,18 +156,6 @@ def _named(quotable: Quotable) -> Floats:
         return flags(map(gives_a_name, texts))
     stems = kindred(thing)
     return flags(may_name(text, stems) for text in texts)
-
-
-def _of_others(quotable: Quotable) -> Floats:
-    """1 for each row in which the asker tells of somebody else what they ask of themself, else 0."""
-    hints = quotable.hints
-    if not (hints.asker and asks_of_self(quotable.question)):
-        return np.zeros(len(quotable.rows))
-    asked = terms(quotable.question, drop=quotable.speakers)
-    return flags(
-        row.speaker == hints.asker and tells_of_others(text, asked)
-        for row, text in zip(quotable.rows, quotable.texts, strict=True)
-    )
 
 
 def _state_told(quotable: Quotable, weights: QuoteWeights) -> Floats:

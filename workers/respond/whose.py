@@ -35,10 +35,24 @@ _OF_SELF = re.compile(
 )
 _OF_OTHERS = re.compile(
     r"^\W{0,3}(?:(?:and|but|so|also|well|then),? )?(?:(?:he|she|they)\b|(?:my|our|his|her|their) (?:[\w-]{1,30} ){0,2}?"
-    r"(?:mom|mum|dad|mother|father|parents|sister|brother|friend|wife|husband|son|daughter|kids|children|aunt|uncle|"
-    r"grand\w{2,8}|boss|manager|team|family|colleague|neighbou?r|cousin|niece|nephew|girlfriend|boyfriend|partner)s?\b)",
+    r"(?P<kin>(?:mom|mum|dad|mother|father|parents|sister|brother|friend|wife|husband|son|daughter|kids|children|aunt|"
+    r"uncle|grand\w{2,8}|boss|manager|team|family|colleague|neighbou?r|cousin|niece|nephew|girlfriend|boyfriend|partner"
+    r")s?)\b)",
     re.IGNORECASE,
 )
+_CLAUSES = re.compile(r"[,;:–—]")
+_FIRST_PERSON = re.compile(r"\b(?:I|my|me|mine|myself|we|our|us)\b", re.IGNORECASE)
+_OF_NAMED = re.compile(
+    r"\W{0,3}(?:(?:and|but|so|also|well|then),? )?(?P<name>(?-i:[A-Z])[^\W\d_]{1,30})"
+    r" (?:is|was|has|had|(?:eat|drink|hate|like|live|love|need|own|play|prefer|speak|stay|take|want|work)s)\b",
+    re.IGNORECASE,
+)
+_SUBJECT = re.compile(
+    r"\b(?:am|is|are|was|were|do|does|did|have|has|had|can|could|should|must|may|will|would)(?:n['’]t)? "
+    r"(?P<name>\w{1,30})\b(?!['’]s)",
+    re.IGNORECASE,
+)
+_YOU = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
 _WHETHER = r"\b(?:do|does|am|is)(?:n['’]t)? (?:\w{1,30} ){1,2}?"
 """The beginning of a question whether something is so."""
 _PLACE = r"(?:in|at|near|for) (?:the )?(?-i:[A-Z])"
@@ -94,11 +108,63 @@ def asks_of_self(question: str) -> bool:
     return _OF_SELF.search(question) is not None
 
 
-def tells_of_others(text: str, asked: Collection[str]) -> bool:
-    """Whether all sentences of a text with one of the terms ``asked`` are about a relative or "she"."""
+def subjects_asked(question: str, asker: str, named: Collection[str]) -> frozenset[str]:
+    """The participants of whom a question asks what they do or are: the asker ("do I"), or those of the ``named``.
+
+    Empty where it asks for somebody or something else, as for Ann's sister.
+    """
+    if asker and asks_of_self(question):
+        return frozenset((asker,))
+    words = {found["name"].casefold() for found in _SUBJECT.finditer(question)}
+    return frozenset(name for name in named if not words.isdisjoint(name.casefold().split()))
+
+
+def tells_of_others(text: str, asked: Collection[str], names: Collection[str] = ()) -> bool:
+    """Whether all sentences of a text with one of the terms ``asked`` are about a relative, "she" or a name.
+
+    So is a sentence that comes to one of them behind a comma: "Her name is Jo, she works at the library". Not so where
+    the relative is asked for ("my kids"), or the name is one of ``names``, in lower case.
+    """
     sentences = (text[start:end] for start, end in sentence_spans(text))
     telling = [sentence for sentence in sentences if not set(terms(sentence)).isdisjoint(asked)]
-    return bool(telling) and all(map(_OF_OTHERS.match, telling))
+    return bool(telling) and all(_is_of_others(sentence, {*asked, *names}) for sentence in telling)
+
+
+def _is_of_others(sentence: str, asked: Collection[str]) -> bool:
+    """Whether a sentence, or each clause of it with one of the terms, has another subject than who tells it."""
+    if _is_of_kin(sentence, asked):
+        return True
+    telling = [clause for clause in _CLAUSES.split(sentence) if not set(terms(clause)).isdisjoint(asked)]
+    return all(_is_of_kin(clause, asked) or _is_of_named(clause, asked) for clause in telling)
+
+
+def _is_of_kin(clause: str, asked: Collection[str]) -> bool:
+    """Whether a clause begins with a relative or with "she"; not with a relative who is asked for, as "my kids"."""
+    found = _OF_OTHERS.match(clause)
+    return found is not None and set(terms(found["kin"] or "")).isdisjoint(asked)
+
+
+def _is_of_named(clause: str, asked: Collection[str]) -> bool:
+    """Whether a clause says something of a name at its beginning, and nothing in the first person."""
+    found = _OF_NAMED.match(clause)
+    if found is None or _FIRST_PERSON.search(clause):
+        return False
+    return {found["name"].casefold(), *terms(found["name"])}.isdisjoint(asked)
+
+
+def tells_of_self(text: str, asked: Collection[str], names: Collection[str]) -> bool:
+    """Whether all sentences of a text with one of the terms ``asked`` are about who says it.
+
+    They are in the first person, and speak neither to "you" nor of one of the ``names``, in lower case.
+    """
+    sentences = (text[start:end] for start, end in sentence_spans(text))
+    telling = [sentence for sentence in sentences if not set(terms(sentence)).isdisjoint(asked)]
+    return bool(telling) and all(
+        _FIRST_PERSON.search(one) is not None
+        and _YOU.search(one) is None
+        and not any(word.casefold() in names for word in _WORD.findall(one))
+        for one in telling
+    )
 
 
 def state_asked(question: str) -> Callable[[str], bool] | None:
