@@ -249,6 +249,7 @@ async def test_what_holds_now_is_the_latest_alone():
     ("later", "speaker", "chosen"),
     [
         ("I sold the Fiat and bought a Volvo", "Ann", [0, 1]),
+        ("I sold the Škoda and bought a Volvo", "Ann", [0, 1]),
         ("Fiat has a museum in Turin, they say", "Ann", [0, 1]),
         ("I went to the sea in May, Ben came too", "Ann", [0]),
         ("I sold the Fiat and bought a Volvo", "Ben", [0]),
@@ -256,7 +257,7 @@ async def test_what_holds_now_is_the_latest_alone():
 )
 def test_what_holds_now_is_told_with_the_last_word_on_what_it_names(later: str, speaker: str, chosen: list[int]):
     said = (
-        row(1, "I drive a red Fiat since May, Ben"),
+        row(1, "I drive a red Fiat or a Škoda since May, Ben"),
         row(2, later, speaker=speaker, day=40),
         row(3, "Fiat", speaker="Ben", day=60),
     )
@@ -385,6 +386,19 @@ async def test_a_home_is_named_by_its_rooms_and_now_means_the_latest():
         row(3, "It is only two rooms, but it is mine, in Galway", day=60),
     )
     assert (await offline("Where does Ann live now?", *rows)).cited[0].number == 3
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("How is my mother?", "My mum is walking again"),
+        ("What medication does the doctor give me?", "The doctor put me on 500 mg"),
+        ("What is my salary?", "I earn 68,500 a year"),
+    ],
+)
+async def test_another_word_of_the_same_subject_is_found(question: str, answer: str):
+    said = (row(1, "The doctor came late"), row(2, "A year is long and dark", day=5), row(3, answer, day=9))
+    assert [one.number for one in (await offline(question, *said)).cited][:1] == [3]
 
 
 async def test_each_question_of_a_sentence_is_answered():

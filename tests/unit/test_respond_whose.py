@@ -106,6 +106,8 @@ def test_the_thing_whose_name_is_asked_for(question: str, thing: str | None):
 def test_a_text_names_a_thing_by_a_verb_or_by_the_name_behind_it():
     assert may_name("We have a dog called Rex.", {"dog"})
     assert may_name("My dog Rex barks.", {"dog"})
+    assert may_name("My dog Élan barks.", {"dog"})
+    assert may_name("My kids are Ella and Tom.", {"kid"})
     assert not may_name("My dog barks.", {"dog"})
     assert not may_name("Our cat is called Miso.", {"dog"})
     assert not may_name("A dog, I think.", {"dog"})

@@ -23,6 +23,7 @@ from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.quotable import Floats
 from eunoe.workers.respond.times import MONTHS
 from eunoe.workers.respond.whose import tells_of_others
+from eunoe.workers.text.capitals import CAPITAL
 from eunoe.workers.text.corrections import corrects
 from eunoe.workers.text.days import WEEKDAYS
 from eunoe.workers.text.salience import is_end, is_question
@@ -35,12 +36,12 @@ ALIKE = 1.5
 """Maximum distance from the best score of lines that may be about the same thing at different times."""
 MANY = 5
 """Lines quoted for a question about many things, of different days."""
-_NAME = re.compile(r"(?<=[a-z,;] )(?!I\b)[A-Z][^\W\d_]+")
+_NAME = re.compile(rf"(?<=[^\W\d_A-Z] |[,;] )(?!I\b){CAPITAL}[^\W\d_]+")
 """A word with a capital within a sentence."""
 _FIGURE = re.compile(r"\b\d")
 _CALENDAR = frozenset((*MONTHS, *WEEKDAYS))
 """Words with a capital that name nobody and nothing."""
-_NAMED = re.compile(r"\b[A-Z][^\W\d_]+")
+_NAMED = re.compile(rf"\b{CAPITAL}[^\W\d_]+")
 _ANNOUNCED = re.compile(
     r"\W{0,3}(?:correction|(?:oops|sorry|no|wait|actually)?\W{0,3}I meant|scratch that|typo)\b|\*\w[^*]{0,60}\Z",
     re.IGNORECASE,
@@ -240,13 +241,13 @@ def _last_word(lines: RankedLines, line: int, topic: Set[str]) -> list[int]:
 def _sentences_with(shared: Set[str], text: str) -> list[str]:
     """The sentences of a text that have all of the terms, ask nothing, and do not begin with a relative."""
     said = fold(text)
-    if not shared.issubset(terms(said)):
+    if not shared <= frozenset(terms(said)):
         return []
     sentences = [said[start:end] for start, end in sentence_spans(said)]
     return [
         one
         for one in sentences
-        if shared.issubset(terms(one)) and not is_question(one) and not tells_of_others(one, shared)
+        if shared <= frozenset(terms(one)) and not is_question(one) and not tells_of_others(one, shared)
     ]
 
 

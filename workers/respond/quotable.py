@@ -53,6 +53,12 @@ _SUBJECTS = (
     "pet pets cat kitten",
     "pet pets rabbit hamster parrot",
     "study studies studying degree university college",
+    "salary wage wages income pay paid earn earns earned",
+    "medication medicine medicines pill pills tablet tablets dose mg prescribed prescription",
+    "mother mom mum mama mommy mummy",
+    "father dad papa daddy",
+    "grandmother grandma granny",
+    "grandfather grandpa granddad",
 )
 """Words that speak of one subject: a question by one is answered by another."""
 

@@ -22,6 +22,7 @@ from eunoe.workers.respond.whose import (
     may_name,
     named_thing,
 )
+from eunoe.workers.text.capitals import CAPITAL
 from eunoe.workers.text.days import has_days
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.tokens import count_tokens
@@ -51,14 +52,14 @@ _HARM = re.compile(
 )
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _PLACE = re.compile(
-    r"\b(?:[Ii]n|[Aa]t|to|[Ff]rom|[Nn]ear|into|around) (?:the |a |my )?[A-Z]\w+|"
+    rf"\b(?:[Ii]n|[Aa]t|to|[Ff]rom|[Nn]ear|into|around) (?:the |a |my )?{CAPITAL}\w+|"
     r"\b(?:park|beach|city|town|country|home|flat|house|"
     r"apartment|rooms?|store|shop|place|coast|lake|mountains|abroad)\b"
 )
 _PERSON = re.compile(
     r"\b(?:my|our) (?:\w+ )?(?:mom|mum|dad|mother|father|sister|brother|friends?|wife|husband|son|daughter|kids|aunt|"
     r"uncle|grand\w+|boss|team|family|colleagues?|neighbou?r|cousin|girlfriend|boyfriend|partner)\b"
-    r"|(?<=[a-z,;] )(?!I\b)[A-Z][a-z]+"
+    rf"|(?<=[^\W\d_A-Z] |[,;] )(?!I\b){CAPITAL}[^\W\d_A-Z]+"
 )
 _TIME = re.compile(
     r"\b(?:yesterday|today|tonight|tomorrow|ago|(?:last|next|this|past) \w+|week\w*|months?|years?|recently|since|"

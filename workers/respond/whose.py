@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Set
 
+from eunoe.workers.text.capitals import CAPITAL
 from eunoe.workers.text.lasting import tells_age, tells_home, tells_work
 from eunoe.workers.text.statements import sentence_spans
 from eunoe.workers.text.terms import terms
@@ -16,7 +17,7 @@ _NAMED_THING = re.compile(
 )
 _NAMING = re.compile(r"\b(?:names?(?:['’]s| is| are| was)|named|called)\b", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
-_NAME_BEHIND = re.compile(r"(?:,| is)? (?!I\b)[A-Z]\w")
+_NAME_BEHIND = re.compile(rf"(?:,| is| are)? (?!I\b){CAPITAL}\w")
 _NAMED_BEFORE = re.compile(
     r"\b(?:(?:his|her|its|their) names? (?:is|was|are)|"
     r"(?:he|she|it|they)(?:['’](?:s|re)| is| are) (?:called|named))\b",
@@ -43,7 +44,7 @@ _OF_OTHERS = re.compile(
 _CLAUSES = re.compile(r"[,;:–—]")
 _FIRST_PERSON = re.compile(r"\b(?:I|my|me|mine|myself|we|our|us)\b", re.IGNORECASE)
 _OF_NAMED = re.compile(
-    r"\W{0,3}(?:(?:and|but|so|also|well|then),? )?(?P<name>(?-i:[A-Z])[^\W\d_]{1,30})"
+    rf"\W{{0,3}}(?:(?:and|but|so|also|well|then),? )?(?P<name>(?-i:{CAPITAL})[^\W\d_]{{1,30}})"
     r" (?:is|was|has|had|(?:eat|drink|hate|like|live|love|need|own|play|prefer|speak|stay|take|want|work)s)\b",
     re.IGNORECASE,
 )
@@ -55,7 +56,7 @@ _SUBJECT = re.compile(
 _YOU = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
 _WHETHER = r"\b(?:do|does|am|is)(?:n['’]t)? (?:\w{1,30} ){1,2}?"
 """The beginning of a question whether something is so."""
-_PLACE = r"(?:in|at|near|for) (?:the )?(?-i:[A-Z])"
+_PLACE = rf"(?:in|at|near|for) (?:the )?(?-i:{CAPITAL})"
 _WORK_ASKED = re.compile(
     r"\b(?:where|for whom|who|as what|what) \w{1,10} (?:\w{1,30} ){1,2}?(?:work\b|do for (?:a living|work))|"
     r"\b(?:job|employer|profession|occupation)\b|"
