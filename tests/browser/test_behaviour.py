@@ -75,6 +75,27 @@ async def test_hostile_texts_are_shown_as_they_are(window: Window) -> None:
     await window.page.get_by_role("button", name="less").wait_for()
 
 
+async def test_a_long_memory_written_from_right_to_left_is_cut_at_its_end(window: Window) -> None:
+    about = {"tenant": TENANT, "conversation_id": "layla", "session_id": "s"}
+    text = "اشتريت سيارة جديدة من نوع Toyota Corolla بمبلغ 12,500 دينار في عمان يوم 3 آذار " * 3
+    said = Utterance(**about, utterance_id="l1", speaker="ليلى", text=text, at=START)
+    await window.site.gateway.log.append([said])
+    await window.site.gateway.log.append([SessionEnded(**about, at=START)])
+    await window.page.set_viewport_size({"width": 360, "height": 740})
+    await window.open("/c/layla/memories")
+    await window.sees("Toyota")
+    first = """() => {
+        const said = document.querySelector(".row .said"), letter = document.createRange();
+        letter.setStart(said.firstChild, 0);
+        letter.setEnd(said.firstChild, 1);
+        const row = said.closest(".row").getBoundingClientRect(), at = letter.getBoundingClientRect();
+        return [at.right - row.left, row.right - at.right];
+    }"""
+    left, right = await window.page.evaluate(first)
+    assert left > 0
+    assert right > 0
+
+
 async def test_the_browser_refuses_markup_made_of_text(window: Window) -> None:
     await window.open()
     await window.sees(DEMO)
