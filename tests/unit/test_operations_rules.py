@@ -92,6 +92,11 @@ async def test_most_labelled_pairs_are_right_and_no_pass_or_append_destroys():
         ("Ann Lee is getting married in June!", "The wedding is off.", R),
         ("Ann Lee is a structural engineer at Arup.", "Ann Lee just got laid off from Arup.", R),
         ('Ann Lee said: "We will go to Korea in May."', 'Ann Lee said: "The trip to Korea is cancelled."', R),
+        ("Ann Lee's sister Eva lives in Bern.", "Ann Lee's sister Eva moved to Oslo.", R),
+        ("Ann Lee's sister Eva lives in Bern.", "Ann Lee's sister moved to Oslo.", R),
+        ("Ann Lee's sister lives in Bern.", "Ann Lee's sister Eva moved to Oslo.", R),
+        ('Ann Lee said: "Ananya lives in Riga."', 'Ann Lee said: "Ananya moved to Oslo."', R),
+        ("Ann Lee lives in Lyon.", 'Ann Lee said: "Recently moved to Oslo."', R),
     ],
 )
 async def test_what_is_sure_is_done(old: str, new: str, expected: Operation):
@@ -132,6 +137,15 @@ async def test_what_is_sure_is_done(old: str, new: str, expected: Operation):
         ("Ann Lee lived in Lyon in 2020.", "Ann Lee moved to Oslo."),
         ("Ann Lee's sister is getting married in June.", "The wedding is off."),
         ('Ann Lee said: "We will go to Japan in May."', 'Ann Lee said: "The trip to Korea is cancelled."'),
+        ("Ann Lee's sister Eva lives in Bern.", "Ann Lee's sister Ida moved to Oslo."),
+        ("Ann Lee's brother, Tom, lives in Bern.", "Ann Lee's brother Bob moved to Oslo."),
+        ("Ann Lee's best friend Bo works as a baker.", "Ann Lee's friend Jo got a job as a nurse."),
+        ("Ann Lee's daughter Ella is 9.", "Ann Lee's daughter Mia turned 11 today."),
+        ("Ann Lee's son Leo is single.", 'Ann Lee said: "Our son Max got married."'),
+        ("Ann Lee's sister Eva is allergic to nuts.", "Ann Lee's sister Ida is not allergic to nuts."),
+        ("Ann Lee's dog Rex has the flu.", "Ann Lee's dog Pip recovered from the flu."),
+        ("Ann Lee lives in Lyon.", 'Ann Lee said: "Ananya moved to Oslo."'),
+        ('Ann Lee said: "Ananya moved to Riga."', 'Ann Lee said: "Bhavna moved to Oslo."'),
     ],
 )
 async def test_what_is_not_sure_is_kept(old: str, new: str):

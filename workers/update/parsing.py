@@ -1,7 +1,7 @@
 """Parses English sentences for the rules: content stems, negation, plan, subject."""
 
 import re
-from collections.abc import Callable, Collection, Sequence, Set
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from itertools import pairwise
@@ -11,12 +11,11 @@ from eunoe.workers.text.bounds import without_middle
 from eunoe.workers.text.caches import cached_by_length, cached_by_word
 from eunoe.workers.text.foreign import is_foreign
 from eunoe.workers.text.terms import terms
-from eunoe.workers.text.words import GIVEN_NAMES, NUMBER_WORDS
+from eunoe.workers.text.words import NUMBER_WORDS
 from eunoe.workers.update.lexicon import (
     DATED,
     END_PHRASES,
     ENDERS,
-    KIN,
     LIGHT,
     LOOKING_BACK,
     NEGATORS,
@@ -25,13 +24,12 @@ from eunoe.workers.update.lexicon import (
     STANCE,
     WISHED,
 )
+from eunoe.workers.update.subjects import BREAK, WORD, bare, other_subject
 
 T = TypeVar("T")
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[.,;:!?]")
 _BRACKETS = re.compile(r"[(\[][^)\]]*([)\]]|\Z)")
 _DIGIT = re.compile(r"\d")
-_BREAK = frozenset(".,;:!?")
 _JOINTS = frozenset(
     [
         "but",
@@ -51,13 +49,8 @@ _JOINTS = frozenset(
         "if",
     ]
 )
-_SUBJECT_END = re.compile(
-    r"^(?:is|are|was|were|has|have|had|does|do|did|will|can|could|would|\w+n't|\w+n’t|\w+ed|\w+s)$"
-)
 _BROKEN = ("don t", "doesn t", "didn t", "isn t", "won t", "can t")
 """Negations without their apostrophe."""
-_OTHERS = GIVEN_NAMES | {"he", "she"}
-"""First words of a sentence about somebody else. Other names are not told from words there."""
 _MERELY = ("not just", "not only", "not merely", "not simply")
 _ARTICLES = frozenset(["a", "an", "the"])
 _MAY_NEGATE = NEGATORS | ENDERS | {phrase.split()[0] for phrase in (*_BROKEN, *END_PHRASES)}
@@ -96,12 +89,22 @@ class ParsedSentence:
     @cached_property
     def other(self) -> str:
         """The subject if it is not the speaker: a relative, a pet, a given name or "he"; else empty."""
-        return _other(_WORD.findall(self.body), _names_of(self.speaker))
+        return self.subject[0]
+
+    @cached_property
+    def subject(self) -> tuple[str, str]:
+        """The same with the name of a relative or a pet, where it has one."""
+        return other_subject(WORD.findall(self.body), _names_of(self.speaker))
+
+    def may_be_of(self, sentence: "ParsedSentence") -> bool:
+        """Whether another sentence may speak of the same person; of two sisters with two names it does not."""
+        (other, name), (its_other, its_name) = self.subject, sentence.subject
+        return other == its_other and (name == its_name or not (name and its_name))
 
     @cached_property
     def named(self) -> frozenset[str]:
         """Lower case, the words with a capital that no sentence begins with: people, places, days."""
-        return _named(_WORD.findall(self.body)) - _names_of(self.speaker)
+        return _named(WORD.findall(self.body)) - _names_of(self.speaker)
 
     @cached_property
     def planned(self) -> bool:
@@ -184,7 +187,7 @@ def parse_sentence(text: str, speaker: str) -> ParsedSentence:
     """Parse ``text``, a sentence about ``speaker``."""
     body = without_middle(unquoted(text))
     plain = body.casefold().replace("’", "'")
-    words = tuple(_words(_WORD.findall(plain), _names_of(speaker)))
+    words = tuple(_words(WORD.findall(plain), _names_of(speaker)))
     return ParsedSentence(text, speaker, body, plain, words)
 
 
@@ -204,18 +207,13 @@ def _without_day(found: re.Match[str]) -> str:
 def _size(plain: str, words: Sequence[SentenceWord], names: Collection[str]) -> int:
     told = words
     if (bare := without_days(plain)) != plain:
-        told = _words(_WORD.findall(bare), names)
+        told = _words(WORD.findall(bare), names)
     return len({word.stem for word in told if word.stem})
 
 
 def _named(tokens: list[str]) -> frozenset[str]:
-    within = (token for before, token in pairwise(tokens) if before not in _BREAK and token[0].isupper())
-    return frozenset(_bare(token) for token in within) - {"i"}
-
-
-def _bare(token: str) -> str:
-    """A word without what an apostrophe adds to it."""
-    return token.casefold().replace("’", "'").partition("'")[0]
+    within = (token for before, token in pairwise(tokens) if before not in BREAK and token[0].isupper())
+    return frozenset(bare(token) for token in within) - {"i"}
 
 
 def unquoted(text: str) -> str:
@@ -229,12 +227,12 @@ def _words(tokens: list[str], names: Collection[str]) -> list[SentenceWord]:
     negated = False
     spelled = " ".join(names).replace("'", "")
     for place, token in enumerate(tokens):
-        if token in _BREAK or token in _JOINTS:
+        if token in BREAK or token in _JOINTS:
             negated = False
         elif _negates(tokens, place):
             negated = True
             continue
-        if token not in _BREAK:
+        if token not in BREAK:
             found.append(_word(token, _stem(token, names, spelled), negated))
     return found
 
@@ -282,20 +280,3 @@ def _shared_stem(token: str) -> str:
 def _content_stem(token: str, names: Collection[str]) -> str:
     found = terms(token, names)
     return found[0] if found and found[0] not in LIGHT else ""
-
-
-def _other(tokens: list[str], names: Set[str]) -> str:
-    """Somebody else before the first verb: a relative, a pet, a given name or "he"; empty if there is none."""
-    first, *after = map(_bare, tokens[:3] or [""])
-    with_speaker = after[:1] == ["and"] and not {*names, "i"}.isdisjoint(after[1:])
-    if first in _OTHERS - names and not with_speaker:
-        return first
-    for place, token in enumerate(tokens[:6]):
-        bare = token.casefold().removesuffix("'s").removesuffix("’s")
-        if bare in KIN:
-            return bare
-        if place and token[:1].isupper() and bare not in names and token.casefold() not in {"i", "i'm"}:
-            return ""
-        if token in _BREAK or (bare not in names and _SUBJECT_END.match(token.casefold()) and place):
-            return ""
-    return ""

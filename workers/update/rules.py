@@ -49,7 +49,7 @@ def judge_by_rules(pair: OperationPair) -> OperationVerdict:
         return found
     score, cue = find_contradiction(pair.old.text, pair.new.text, pair.new.speaker)
     may_end = _begins(old) or not _closed(old)
-    flagged = score >= SUSPICION_THRESHOLD and may_end and old.other == new.other
+    flagged = score >= SUSPICION_THRESHOLD and may_end and new.may_be_of(old)
     if not flagged and _has_parted(old, new):
         flagged, cue = True, "they have parted"
     change = "" if flagged else _also_changed(old, new)
@@ -60,7 +60,7 @@ def judge_by_rules(pair: OperationPair) -> OperationVerdict:
 
 def _also_changed(old: ParsedSentence, new: ParsedSentence) -> str:
     """Describes the state that the new sentence changes or ends, where the old one tells more than that; else empty."""
-    if old.other != new.other or old.planned or new.planned or new.wished or new.looks_back:
+    if not new.may_be_of(old) or old.planned or new.planned or new.wished or new.looks_back:
         return ""
     return changed_slot(old, new) or _change_of(old, new)
 
@@ -95,7 +95,7 @@ def decide(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     completed = _completed(old, new)
     if completed is not None:
         return completed
-    if old.other != new.other or new.looks_back or not (old.stems and new.stems):
+    if not new.may_be_of(old) or new.looks_back or not (old.stems and new.stems):
         return None
     rules: Sequence[Rule] = _OPEN
     if _closed(old):
@@ -116,6 +116,8 @@ def _begins(old: ParsedSentence) -> bool:
 def _completed(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     """DELETE if a trouble or a pending matter is over: both have a cue beside the same word."""
     if new.planned or new.wished or new.looks_back or not (_names(old, new.other) and _names(new, old.other)):
+        return None
+    if old.other == new.other and not new.may_be_of(old):
         return None
     if max(len(old.stems), len(new.stems)) > SHORT:
         return None
