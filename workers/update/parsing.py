@@ -24,7 +24,7 @@ from eunoe.workers.update.lexicon import (
     STANCE,
     WISHED,
 )
-from eunoe.workers.update.subjects import BREAK, WORD, bare, other_subject
+from eunoe.workers.update.subjects import BREAK, WORD, Subject, bare, read_subject
 
 T = TypeVar("T")
 
@@ -87,19 +87,19 @@ class ParsedSentence:
     words: tuple[SentenceWord, ...]
 
     @cached_property
-    def other(self) -> str:
-        """The subject if it is not the speaker: a relative, a pet, a given name or "he"; else empty."""
-        return self.subject[0]
+    def subject(self) -> Subject:
+        """Of whom it tells."""
+        return read_subject(WORD.findall(self.body), _names_of(self.speaker))
 
-    @cached_property
-    def subject(self) -> tuple[str, str]:
-        """The same with the name of a relative or a pet, where it has one."""
-        return other_subject(WORD.findall(self.body), _names_of(self.speaker))
+    @property
+    def other(self) -> str:
+        """The subject if it is not the speaker; else empty."""
+        return self.subject.other
 
     def may_be_of(self, sentence: "ParsedSentence") -> bool:
         """Whether another sentence may speak of the same person; of two sisters with two names it does not."""
-        (other, name), (its_other, its_name) = self.subject, sentence.subject
-        return other == its_other and (name == its_name or not (name and its_name))
+        names = {self.subject.name, sentence.subject.name} - {""}
+        return self.other == sentence.other and len(names) <= 1
 
     @cached_property
     def named(self) -> frozenset[str]:

@@ -50,12 +50,18 @@ _LEFT_HOME = re.compile(r"\bmoved (?:out of|away from|from) " + _UNTIL)
 _LOST_JOB = re.compile(r"\b(?:quit|left|lost|(?:resigned|retired) from) (?:(?:my|their|the) )?(?:job|work|position)\b|"
                        r"\b(?:got|was) (?:laid off|fired)\b|\bretired\b")  # fmt: skip
 _FAVORITE = re.compile(r"\bfavou?rite ([a-z]+(?: [a-z]+)?) (?:is|are|has become|became|was) (?:now )?" + _UNTIL)
+_NO_PARTING = (
+    r" (?:the|an?|into)\b| with (?:(?:my|our|his|her|their|the) )?(?:[\w-]{1,30} ){0,2}?"
+    r"(?:band|group|team|choir|club|company|business|agency|label|publisher)\b"
+)
+"""What stands behind "broke up" where no couple parts."""
 _MARITAL = {
     "single": re.compile(r"\b(?:is|am|are|i'm|being|been|currently) single\b|\bunmarried\b|\bnot married\b"),
     "dating": re.compile(r"\bdating\b|\b(?:has|have|got) a (?:girlfriend|boyfriend)\b|\bin a relationship\b"),
     "engaged": re.compile(r"\b(?:is|got|are|am|i'm) engaged\b(?! (?:in|with))"),
     "married": re.compile(r"\b(?:is|got|are|am|i'm|just|newly|happily) married\b"),
-    "apart": re.compile(r"\b(?:got|is|am|are|i'm) divorced\b|\bdivorced from\b|\b(?:broke|split) up\b|\bwidowed\b|"
+    "apart": re.compile(r"\b(?:got|is|am|are|i'm) divorced\b|\bdivorced from\b|\bwidowed\b|"
+                        rf"\b(?:broke|split) up\b(?!{_NO_PARTING})|"
                         r"\b(?:no longer|not) together(?= any ?more| now|$|[.,;!])|"
                         r"\bseparated from (?:my|his|her|their)\b"),
 }  # fmt: skip
@@ -80,6 +86,8 @@ _AT_WORK = frozenset(
 
 def changed_slot(old: ParsedSentence, new: ParsedSentence) -> str:
     """Describes the slot of the old sentence to which the new one gives another value; empty if there is none."""
+    if new.subject.is_thing:  # an office that moves ends no home
+        return _favorite(old, new)
     return _marital(old, new) or _favorite(old, new) or _filled(old, new) or _home_left(old, new) or _job_lost(old, new)
 
 

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from itertools import takewhile
 
 from eunoe.workers.text.words import GIVEN_NAMES
 from eunoe.workers.update.lexicon import KIN
@@ -12,7 +14,7 @@ BREAK = frozenset(".,;:!?")
 _SUBJECT_END = re.compile(
     r"^(?:is|are|was|were|has|have|had|does|do|did|will|can|could|would|\w+n't|\w+n’t|\w+ed|\w+s)$"
 )
-_OTHERS = GIVEN_NAMES | {"he", "she"}
+_OTHERS = GIVEN_NAMES | {"he", "she", "they", "everyone", "everybody", "somebody", "someone", "nobody"}
 """First words of a sentence about somebody else. Other names are told from words there by a verb of people alone."""
 _OF_PEOPLE = re.compile(r"(?:moved|relocated|resides|lived?s?|work(?:s|ed)|quit|retired|married|divorced|graduated)\Z")
 """Verbs of people: a word with a capital right before one that begins a sentence is a name, unless it is of these."""
@@ -20,6 +22,8 @@ _NO_NAME = re.compile(
     r"(?:i|we|you|they|it|who|that|this|one|all|both|most|every(?:one|body)|some(?:one|body)|nobody|just|still|now|also|"
     r"never|always|once|ever|then|later|already|soon|not|before|after|\w+ly)\Z"
 )
+_OWNERS = frozenset(["his", "her", "their"])
+_DETERMINERS = _OWNERS | {"the", "our", "my", "this", "that", "these", "those", "a", "an", "another"}
 _CALLING = frozenset([",", "named", "called"])
 """What may stand between a relative and the name."""
 
@@ -29,32 +33,46 @@ def bare(token: str) -> str:
     return token.casefold().replace("’", "'").partition("'")[0]
 
 
-def other_subject(tokens: Sequence[str], names: Set[str]) -> tuple[str, str]:
-    """Somebody else before the first verb of a sentence, and the name of a relative or a pet ("my sister Eva").
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Of whom a sentence speaks."""
 
-    Takes the words and marks of the sentence, and the parts of its speaker's name in lower case. Both are in lower
-    case, and empty where there is none.
+    other: str = ""
+    """Somebody else than the speaker, in lower case: a relative, a pet, a given name or "he"; empty for the speaker."""
+    name: str = ""
+    """The name of a relative or a pet ("my sister Eva"), in lower case; empty where there is none."""
+    is_thing: bool = False
+    """Whether it is something of theirs, or of nobody: "the office", "our house", "Ann's car", "my son's school"."""
+
+
+def read_subject(tokens: Sequence[str], names: Set[str]) -> Subject:
+    """The subject before the first verb of a sentence.
+
+    Takes the words and marks of the sentence, and the parts of its speaker's name in lower case.
     """
     first, *after = map(bare, tokens[:3] or [""])
     with_speaker = after[:1] == ["and"] and not {*names, "i"}.isdisjoint(after[1:])
     if first in _OTHERS - names and not with_speaker:
-        return first, ""
+        return Subject(first)
     if (
         after
         and tokens[0][:1].isupper()
         and _OF_PEOPLE.match(after[0])
         and not (first in names or _NO_NAME.match(first))
     ):
-        return first, ""
+        return Subject(first)
+    own = list(takewhile(lambda token: bare(token) in names, tokens))
+    is_thing = first in _DETERMINERS or (bool(own) and bare(own[-1]) != own[-1].casefold())
     for place, token in enumerate(tokens[:6]):
         plain = token.casefold().removesuffix("'s").removesuffix("’s")
         if plain in KIN:
-            return plain, "" if plain != token.casefold() else _name_behind(tokens[place + 1 : place + 3], names)
+            is_owner = plain != token.casefold()
+            return Subject(plain, "" if is_owner else _name_behind(tokens[place + 1 : place + 3], names), is_owner)
         if place and token[:1].isupper() and plain not in names and token.casefold() not in {"i", "i'm"}:
-            return "", ""
+            break
         if token in BREAK or (plain not in names and _SUBJECT_END.match(token.casefold()) and place):
-            return "", ""
-    return "", ""
+            break
+    return Subject(first if first in _OWNERS else "", is_thing=is_thing)
 
 
 def _name_behind(tokens: Sequence[str], names: Set[str]) -> str:

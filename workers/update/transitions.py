@@ -233,7 +233,9 @@ def _telling_words(phrase: str) -> list[str]:
     return [word for word in phrase.split() if weight(word.strip("'-")) >= MIN_WEIGHT and terms(word)]
 
 
-_YEARS = re.compile(r"\b(\w+)[ -]years?[ -]olds?\b")
+_YEARS = re.compile(r"(?<!that is )(?<!which is )\b(\w+)[ -]years?[ -]olds?\b")
+_ATTRIBUTE = re.compile(r"\ban? \w+[ -]years?[ -]olds?\b")
+"""An age of what is named behind it: "a 60 years old house", "a 9-year-old daughter"."""
 _IS = re.compile(r"(?:\b(?:is|am)|'m) (?:now |just |only |already )?(\w+(?:-\w+)?)(?= ?(?:$|[.,;!]| (?:now|today)\b))")
 _TURNED = re.compile(r"\bturn(?:ed|s|ing) (\w+)\b(?! (?:miles|kilomet\w+|pages|hours|minutes))")
 _LOW = (
@@ -254,7 +256,11 @@ _NEVER = re.compile(r"\bnever\b")
 
 
 def older(old: ParsedSentence, new: ParsedSentence) -> str:
-    """The reason, where both tell an age and the new one is higher; the subjects are the caller's matter."""
+    """The reason, where both tell an age of a person and the new one is higher; whose is the caller's matter."""
+    if old.subject.is_thing or new.subject.is_thing:
+        return ""
+    if _ATTRIBUTE.search(new.plain) and not _ATTRIBUTE.search(old.plain):
+        return ""
     before, after = _stated_ages(old), _turned_ages(new) or _stated_ages(new)
     if len(before) == len(after) == 1 and before < after:
         return f"{after[0]} years old now"
@@ -294,6 +300,8 @@ def last_word(text: ParsedSentence) -> str:
 
 def changed_measure(old: ParsedSentence, new: ParsedSentence) -> str:
     """The reason, where both give one measure of a person, or a number of owned things, and the later differs."""
+    if old.subject.is_thing or new.subject.is_thing:
+        return _more(old, new)
     after = {found[1]: _number(found[2]) for found in _MEASURED.finditer(new.plain)}
     for found in _MEASURED.finditer(old.plain):
         before = _number(found[2])
