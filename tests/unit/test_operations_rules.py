@@ -100,6 +100,10 @@ async def test_most_labelled_pairs_are_right_and_no_pass_or_append_destroys():
         ("Ann Lee has a 9-year-old daughter.", "Ann Lee has a 10-year-old daughter.", R),
         ("Ann Lee is married to Tom.", "Ann Lee split up with Tom.", R),
         ("Ann Lee's favorite color is blue.", "Ann Lee's favorite color is red now.", R),
+        ("Ann Lee's ex-wife works at Bosch.", "Ann Lee's ex-wife got a job at Shell.", R),
+        ("Ann Lee's wife's sister works at Bosch.", "Ann Lee's wife's sister got a job at Shell.", R),
+        ("Ann Lee's mother-in-law has the flu.", "Ann Lee's mother-in-law recovered from the flu.", D),
+        ("Ann Lee loves spicy food.", "Ann Lee hates spicy food now.", R),
     ],
 )
 async def test_what_is_sure_is_done(old: str, new: str, expected: Operation):
@@ -147,6 +151,11 @@ async def test_what_is_sure_is_done(old: str, new: str, expected: Operation):
         ("Ann Lee's son Leo is single.", 'Ann Lee said: "Our son Max got married."'),
         ("Ann Lee's sister Eva is allergic to nuts.", "Ann Lee's sister Ida is not allergic to nuts."),
         ("Ann Lee's dog Rex has the flu.", "Ann Lee's dog Pip recovered from the flu."),
+        ("Ann Lee's mother lives in Rome.", "Ann Lee's mother-in-law moved to Milan."),
+        ("Ann Lee's wife works at Bosch.", "Ann Lee's ex-wife got a job at Shell."),
+        ("Ann Lee's wife works at Bosch.", "Ann Lee's wife's sister got a job at Shell."),
+        ("Ann Lee loves history podcasts.", "Ann Lee hates podcasts about sports."),
+        ("Ann Lee has a meeting with Ben on Tuesday.", 'Ann Lee said: "The meeting with Ben was cancelled."'),
         ("Ann Lee is 34.", 'Ann Lee said: "Our house is 100 years old."'),
         ("Ann Lee is 34 years old.", 'Ann Lee said: "We bought a 60 years old house."'),
         ("Ann Lee is 34 years old.", "Ann Lee lives in a house that is 60 years old."),

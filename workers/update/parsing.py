@@ -55,6 +55,7 @@ _MERELY = ("not just", "not only", "not merely", "not simply")
 _ARTICLES = frozenset(["a", "an", "the"])
 _MAY_NEGATE = NEGATORS | ENDERS | {phrase.split()[0] for phrase in (*_BROKEN, *END_PHRASES)}
 """The words that a negation begins with, but those on "n't"."""
+_DENYING = NEGATORS | ENDERS
 _GETTING = frozenset(["get", "gets", "getting", "got", "gotten", "be", "being"])
 """Words before "lost" that mean absorbed or astray: nothing ends."""
 _QUOTED = re.compile(r'\A(?P<who>[^"]{1,110}?) said: "(?P<what>.*)"\Z', re.DOTALL)
@@ -160,6 +161,11 @@ class ParsedSentence:
     def negated(self) -> frozenset[str]:
         """The content stems in the scope of a negation."""
         return frozenset(word.stem for word in self.words if word.stem and word.negated)
+
+    @cached_property
+    def denials(self) -> frozenset[str]:
+        """The words that deny or end something, also what stands before them: "the meeting was cancelled"."""
+        return _DENYING.intersection(WORD.findall(self.plain))
 
     @cached_property
     def numbers(self) -> frozenset[str]:

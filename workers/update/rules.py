@@ -1,7 +1,7 @@
 """The offline operator's rules for English sentences: strict, APPEND in doubt."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 from eunoe.workers.text.words import weight
 from eunoe.workers.update.contradiction import SUSPICION_THRESHOLD, find_contradiction
@@ -132,8 +132,9 @@ def _telling(text: ParsedSentence) -> frozenset[str]:
 
 
 def _names(text: ParsedSentence, other: str) -> bool:
-    """Whether the text mentions ``other``, or ``other`` is empty."""
-    return not other or any(word.text.removesuffix("'s") == other for word in text.words)
+    """Whether the text mentions ``other``, of several words the last, or ``other`` is empty."""
+    last = other.rpartition(" ")[2]
+    return not other or any(word.text.removesuffix("'s") == last for word in text.words)
 
 
 def _beside(text: ParsedSentence, stem: str, cues: frozenset[str]) -> bool:
@@ -170,7 +171,7 @@ def _contained(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | N
     if _conflict(old, new, shared):
         return None
     said = len(shared) >= COVERED * len(new.stems) and new.numbers <= old.numbers
-    if said and _names_all(old, new) and not _exchanged(old, new):
+    if said and _names_all(old, new) and new.denials <= old.denials and not _exchanged(old, new):
         return OperationVerdict(Operation.PASS, SAID)
     if len(old.stems) >= 2 and _has_all(new, old):
         return OperationVerdict(Operation.REPLACE, SAID_WITH_MORE)
@@ -182,9 +183,9 @@ def _names_all(old: ParsedSentence, new: ParsedSentence) -> bool:
     return new.named <= {word.text.partition("'")[0] for word in old.words}
 
 
-def _exchanged(old: ParsedSentence, new: ParsedSentence) -> bool:
-    """Whether each has a telling word that the other lacks: one thing stands in the place of another."""
-    return bool(_telling(old) - new.stems and _telling(new) - old.stems)
+def _exchanged(old: ParsedSentence, new: ParsedSentence, but: Set[str] = frozenset()) -> bool:
+    """Whether each has a telling word, ``but`` for some, that the other lacks: one thing stands in another's place."""
+    return bool(_telling(old) - new.stems - but and _telling(new) - old.stems - but)
 
 
 def _has_all(new: ParsedSentence, old: ParsedSentence) -> bool:
@@ -244,7 +245,9 @@ def _antonym(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | Non
     shared = old.stems & new.stems
     for one in sorted(old.stems - shared):
         for other in sorted(new.stems - shared):
-            if (one, other) in ANTONYMS and len(shared) >= max(1, 0.5 * (len(old.stems) - 1)):
+            if (one, other) not in ANTONYMS or _exchanged(old, new, {one, other}):
+                continue
+            if len(shared) >= max(1, 0.5 * (len(old.stems) - 1)):
                 return OperationVerdict(Operation.REPLACE, f"{one!r} has become {other!r} of {_list(shared)}")
     return None
 

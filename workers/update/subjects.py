@@ -24,6 +24,8 @@ _NO_NAME = re.compile(
 )
 _OWNERS = frozenset(["his", "her", "their"])
 _DETERMINERS = _OWNERS | {"the", "our", "my", "this", "that", "these", "those", "a", "an", "another"}
+_FORMER = frozenset(["ex", "step", "late", "former"])
+"""Words before a relative that make another one of them."""
 _CALLING = frozenset([",", "named", "called"])
 """What may stand between a relative and the name."""
 
@@ -66,13 +68,24 @@ def read_subject(tokens: Sequence[str], names: Set[str]) -> Subject:
     for place, token in enumerate(tokens[:6]):
         plain = token.casefold().removesuffix("'s").removesuffix("’s")
         if plain in KIN:
-            is_owner = plain != token.casefold()
-            return Subject(plain, "" if is_owner else _name_behind(tokens[place + 1 : place + 3], names), is_owner)
+            return _relative(tokens[max(0, place - 1) : place + 4], plain, names, at=min(place, 1))
         if place and token[:1].isupper() and plain not in names and token.casefold() not in {"i", "i'm"}:
             break
         if token in BREAK or (plain not in names and _SUBJECT_END.match(token.casefold()) and place):
             break
     return Subject(first if first in _OWNERS else "", is_thing=is_thing)
+
+
+def _relative(tokens: Sequence[str], kin: str, names: Set[str], at: int) -> Subject:
+    """The subject with a relative in place ``at`` of its words: "my ex-wife", "my mother-in-law", "my son's school"."""
+    before, behind = "".join(map(bare, tokens[:at])), [one.casefold() for one in tokens[at + 1 :]]
+    if before in _FORMER:
+        kin = f"{before} {kin}"
+    if behind[:2] == ["in", "law"]:
+        return Subject(f"{kin} in law", _name_behind(tokens[at + 3 :], names))
+    if bare(tokens[at]) == tokens[at].casefold():
+        return Subject(kin, _name_behind(tokens[at + 1 : at + 3], names))
+    return Subject(f"{kin}'s {behind[0]}") if behind[:1] and behind[0] in KIN else Subject(kin, is_thing=True)
 
 
 def _name_behind(tokens: Sequence[str], names: Set[str]) -> str:
