@@ -214,6 +214,22 @@ def test_signs_that_are_no_decimal_digits_are_no_numbers(number: str) -> None:
         assert 0 <= find_contradiction(one, other, "Ann")[0] <= 1
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "is_flagged"),
+    [
+        ('Ann said: "New blood test: HbA1c is 6.9."', "Ann's weight is 93 kg now.", False),
+        ("Ann is 34.", 'Ann said: "The fever is 38."', False),
+        ("Ann is 34.", "Ann is 80 kg.", False),
+        ("Ann is 34 years old.", "Ann's car is 12 years old.", False),
+        ("Ann is 34.", "Ann is 36 today.", True),
+        ("Ann has two dogs.", "Ann has three dogs.", True),
+        ("Ann is 1.65 m tall. Ann never smokes.", "Ann smokes.", True),
+    ],
+)
+def test_figures_of_things_are_no_other_age(old: str, new: str, is_flagged: bool):
+    assert (find_contradiction(old, new, "Ann")[0] >= SUSPICION_THRESHOLD) is is_flagged
+
+
 def test_length_and_questions_of_no_matter_raise_no_suspicion():
     assert find_contradiction("I have a dog. " * 50, "I like tea.", "Ann")[0] < SUSPICION_THRESHOLD
     assert find_contradiction("I have never played chess.", "I played chess all day.", "Ann")[0] >= SUSPICION_THRESHOLD

@@ -17,7 +17,10 @@ from eunoe.workers.update.slots import favorites, marital, slots
 _JOB = re.compile(
     r"\b(?:i'm|i am|im|is|as|am|be|been|was|became) (?:currently )?(?:an?|the)? ?((?:[a-z]+ ){0,2}[a-z]+)"
 )
-_AGE = re.compile(r"\b(?:i'm|i am|im|is|turned|am) (\d{1,2})\b(?! (?:hours?|minutes?|miles?|feet))")
+_AGE = re.compile(
+    r"\b(?:i'm|i am|im|is|turned|am) (\d{1,2})\b"
+    r"(?! (?:hours?|minutes?|miles?|feet|k[gm]|kilos?|pounds?|euros?|dollars?)\b| ?[%€$£°:]|\.\d)"
+)
 _COUNTED = frozenset(
     stem
     for word in ("dog", "cat", "pet", "kid", "child", "son", "daughter", "brother", "sister", "sibling", "year")
@@ -32,7 +35,8 @@ SUSPICION_THRESHOLD = 0.4
 
 _MAX_PARTS = 24
 """Clauses of one text that are read: every one is compared with every one of the other text."""
-_PART = re.compile(r"[^.!?;]+?(?=[.!?;]|,? but |$)")
+_PART = re.compile(r"(?:[^.!?;]|(?<=\d)\.(?=\d))+?(?=[!?;]|\.(?!(?<=\d\.)\d)|,? but |$)")
+"""A clause; the point of a figure ends none."""
 
 
 def find_contradiction(old: str, new: str, speaker: str) -> tuple[float, str]:
@@ -113,13 +117,15 @@ def _jobs(text: ParsedSentence) -> frozenset[str]:
 
 @cached_by_sentence
 def _ages(text: ParsedSentence) -> frozenset[str]:
+    if text.subject.is_thing:
+        return frozenset()
     return frozenset(found[1] for found in _AGE.finditer(text.plain))
 
 
 @cached_by_sentence
 def _counts(text: ParsedSentence) -> Mapping[str, int]:
     """Relative or pet → the number that the text states."""
-    words = text.words
+    words = () if text.subject.is_thing else text.words
     found: dict[str, int] = {}
     for place, word in enumerate(words):
         number = _FIGURES.get(word.text, int(word.text) if word.text.isdecimal() and len(word.text) < 3 else None)
