@@ -367,6 +367,21 @@ def test_a_line_that_announces_a_correction_corrects_the_one_before(later: str, 
     assert [rows[index].number for index in found] == chosen
 
 
+@pytest.mark.parametrize(
+    ("other", "chosen"),
+    [
+        ("Where do you live?", [0]),
+        ("Oh? And how is Oslo?", [0]),
+        ("It is in Oslo. And yours?", [0, 1]),
+        ("It is in Oslo", [0, 1]),
+    ],
+)
+def test_a_question_is_no_second_answer(other: str, chosen: list[int]):
+    rows = (row(1, "I live by the fjord"), row(2, other))
+    hints = read_question("Where does Ann live?", ("Ann", "Ben"))
+    assert choose_lines(rows, np.asarray([3.0, 2.9]), hints) == chosen
+
+
 async def test_a_memory_that_is_not_current_says_so():
     old = row(1, "Ann kept my boat in Oslo", is_memory=True, is_current=False)
     assert (await offline("where was my boat?", old)).text == "Ann kept my boat in Oslo (1 January 2026, not current)"

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -176,10 +177,17 @@ def _as_said(lines: RankedLines, index: int) -> int:
 
 
 def _second(lines: RankedLines, first: int) -> list[int]:
-    """The index of the best line that says something else than the first one, if it is nearly as good as the best."""
+    """The index of the best line that tells something else than the first one, if it is nearly as good as the best."""
     said = lines.rows[first]
-    other = next((index for index in lines.order if not _says_again(lines.rows[index], said)), None)
-    return [] if other is None or lines.scores[other] < lines.scores[lines.best] - ALSO else [other]
+    near = (index for index in lines.order if lines.scores[index] >= lines.scores[lines.best] - ALSO)
+    others = (index for index in near if not _says_again(lines.rows[index], said) and _tells(lines.rows[index]))
+    return list(islice(others, 1))
+
+
+def _tells(row: Row) -> bool:
+    """Whether a row is more than questions."""
+    said = fold(row.text)
+    return not is_question(said) or not all(is_question(said[start:end]) for start, end in sentence_spans(said))
 
 
 def _says_again(row: Row, said: Row) -> bool:
