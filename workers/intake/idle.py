@@ -54,7 +54,7 @@ class IdleCloser:
     _produced: OrderedDict[tuple[str, str | None], "_Produced"] = field(default_factory=OrderedDict)
     """Conversation and utterance → the end that was produced. The log may not have been read that far yet."""
     _began: datetime | None = None
-    """What ``now`` told when ``clock`` was 0, by the last sweep: it changes when the time of day is set."""
+    """The time by ``now`` when ``clock`` was 0, as the last sweep saw it: it changes when the time of day is set."""
     _held_until: float = float("-inf")
     """The time by ``clock`` before which no session ends."""
 
@@ -110,7 +110,7 @@ class _Produced:
 
 
 def _named(due: DueTimer) -> tuple[str, str | None]:
-    """What an end names: an end that changed nothing sets the same timer again, with another number."""
+    """The parts of a timer that an end names: one that changed nothing sets it again, with another number."""
     return due.key, due.timer.after_utterance_id
 
 

@@ -1,4 +1,4 @@
-"""What a generation that is begun needs of the servers: rights that are asked for early, and its topics."""
+"""The needs of a generation that is begun: rights that are asked for early, and topics."""
 
 from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.settings import Settings
