@@ -15,6 +15,8 @@ from tests.support.text_cost import TEXT_BYTES, TEXTS, WORD_BYTES
 
 STAGE_S, PATTERN_S = 0.5, 0.2
 """Seconds of processor time for one text."""
+OF_A_BUSY_MACHINE_S = 900
+"""Ten seconds of processor time take so long where others have the rest of it; no case can hold its process longer."""
 STAGES = {"segment", "compress", "summarize", "update", "link", "tree", "blend", "respond"}
 
 
@@ -64,14 +66,14 @@ def test_a_case_that_was_killed_leaves_its_neighbours_their_measures(monkeypatch
     assert tried == [["a", "b", "endless"], ["a"], ["b"], ["endless"], ["c", "d"]]
 
 
-@pytest.mark.timeout(300)  # ten seconds of processor time; more where others use the machine
+@pytest.mark.timeout(OF_A_BUSY_MACHINE_S)
 def test_every_stage_reads_every_text_in_half_a_second():
     found = measured("stages")
     assert set(found["'a'"] or {}) >= STAGES
     assert not slow_each_time("stages", found)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(OF_A_BUSY_MACHINE_S)
 def test_every_pattern_reads_every_text_in_time_that_grows_with_its_length():
     found = measured("patterns")
     assert len(found) > 80
