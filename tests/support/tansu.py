@@ -17,6 +17,7 @@ from eunoe.streams.settings import KafkaSettings
 from tests.support import given
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.needs import Broker, under_test
+from tests.support.servers import START_S
 
 
 @contextlib.contextmanager
@@ -49,18 +50,20 @@ def tansu() -> Iterator[str]:
     command += ["--storage-engine", "memory://tansu/"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as broker:
         try:
-            _await_port(port)
+            _await_port(port, broker)
             yield f"127.0.0.1:{port}"
         finally:
             broker.kill()
 
 
-def _await_port(port: int) -> None:
-    for _ in range(200):
+def _await_port(port: int, broker: "subprocess.Popen[bytes]") -> None:
+    limit = time.monotonic() + START_S
+    while time.monotonic() < limit and broker.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return
         time.sleep(0.05)
-    raise RuntimeError("the broker did not listen within ten seconds")
+    ended = "" if broker.poll() is None else f", it ended with code {broker.returncode}"
+    raise RuntimeError(f"the broker did not listen on port {port} within {START_S:g} s{ended}")
 
 
 def settings(bootstrap: str) -> KafkaSettings:
