@@ -406,8 +406,12 @@ async def test_an_answer_while_the_snapshot_is_written_wins(rig: Rig) -> None:
     assert await rig.store().fetch("update", KEY, "stats", ["cited"]) == ['"m1"']
 
 
-async def test_a_decision_soon_after_the_snapshot_wins_where_a_rest_is_asked(rig: Rig) -> None:
+async def test_a_decision_soon_after_the_snapshot_wins_where_a_rest_is_asked(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store, written = await rig.fill(), asyncio.Event()
+    loop, ahead_s = asyncio.get_running_loop(), 0.0
+    now = loop.time
 
     @dataclass
     class Telling(Away):
@@ -416,9 +420,13 @@ async def test_a_decision_soon_after_the_snapshot_wins_where_a_rest_is_asked(rig
             written.set()
 
     rig.cold = Telling()
-    freezing = asyncio.create_task(replace(rig.freezer(), rest_s=1.0).freeze(KEY, PARTITION, ""))
+    monkeypatch.setattr(loop, "time", lambda: now() + ahead_s)
+    freezing = asyncio.create_task(replace(rig.freezer(), rest_s=1000.0).freeze(KEY, PARTITION, ""))
     await written.wait()
+    await asyncio.wait({freezing}, timeout=0.1)
+    assert not freezing.done(), "it does not rest"
     assert await store.commit(UPDATE, Commit(expect=1, applied=2))
+    ahead_s = 1000.0
     assert not await freezing
     assert rig.snapshots == {}
     assert await replace(rig.freezer(), rest_s=0.01).freeze(KEY, PARTITION, "")
