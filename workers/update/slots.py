@@ -54,7 +54,7 @@ _NO_PARTING = (
     r" (?:the|an?|into)\b| with (?:(?:my|our|his|her|their|the) )?(?:[\w-]{1,30} ){0,2}?"
     r"(?:band|group|team|choir|club|company|business|agency|label|publisher)\b"
 )
-"""What stands behind "broke up" where no couple parts."""
+"""The words behind "broke up" where no couple parts."""
 _MARITAL = {
     "single": re.compile(r"\b(?:is|am|are|i'm|being|been|currently) single\b|\bunmarried\b|\bnot married\b"),
     "dating": re.compile(r"\bdating\b|\b(?:has|have|got) a (?:girlfriend|boyfriend)\b|\bin a relationship\b"),

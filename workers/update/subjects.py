@@ -17,17 +17,20 @@ _SUBJECT_END = re.compile(
 _OTHERS = GIVEN_NAMES | {"he", "she", "they", "everyone", "everybody", "somebody", "someone", "nobody"}
 """First words of a sentence about somebody else. Other names are told from words there by a verb of people alone."""
 _OF_PEOPLE = re.compile(r"(?:moved|relocated|resides|lived?s?|work(?:s|ed)|quit|retired|married|divorced|graduated)\Z")
-"""Verbs of people: a word with a capital right before one that begins a sentence is a name, unless it is of these."""
-_NO_NAME = re.compile(
-    r"(?:i|we|you|they|it|who|that|this|one|all|both|most|every(?:one|body)|some(?:one|body)|nobody|just|still|now|also|"
-    r"never|always|once|ever|then|later|already|soon|not|before|after|\w+ly)\Z"
+"""Verbs of people: a word with a capital right before one that begins a sentence is a name, but for some."""
+_NO_NAME = frozenset(
+    """
+    i we you they it who that this one all both most everyone everybody someone somebody nobody just still now also
+    never always once ever then later already soon not before after
+    """.split()  # noqa: SIM905 - a table of words
 )
+"""Words that such a verb may follow at the beginning of a sentence, beside those on "ly"."""
 _OWNERS = frozenset(["his", "her", "their"])
 _DETERMINERS = _OWNERS | {"the", "our", "my", "this", "that", "these", "those", "a", "an", "another"}
 _FORMER = frozenset(["ex", "step", "late", "former"])
 """Words before a relative that make another one of them."""
 _CALLING = frozenset([",", "named", "called"])
-"""What may stand between a relative and the name."""
+"""Words that may stand between a relative and the name."""
 
 
 def bare(token: str) -> str:
@@ -56,12 +59,7 @@ def read_subject(tokens: Sequence[str], names: Set[str]) -> Subject:
     with_speaker = after[:1] == ["and"] and not {*names, "i"}.isdisjoint(after[1:])
     if first in _OTHERS - names and not with_speaker:
         return Subject(first)
-    if (
-        after
-        and tokens[0][:1].isupper()
-        and _OF_PEOPLE.match(after[0])
-        and not (first in names or _NO_NAME.match(first))
-    ):
+    if first not in names and _begins_with_name(tokens):
         return Subject(first)
     own = list(takewhile(lambda token: bare(token) in names, tokens))
     is_thing = first in _DETERMINERS or (bool(own) and bare(own[-1]) != own[-1].casefold())
@@ -74,6 +72,13 @@ def read_subject(tokens: Sequence[str], names: Set[str]) -> Subject:
         if token in BREAK or (plain not in names and _SUBJECT_END.match(token.casefold()) and place):
             break
     return Subject(first if first in _OWNERS else "", is_thing=is_thing)
+
+
+def _begins_with_name(tokens: Sequence[str]) -> bool:
+    """Whether a sentence begins with a word with a capital and a verb of people."""
+    first, verb = (*map(bare, tokens[:2]), "", "")[:2]
+    is_name = first not in _NO_NAME and not first.endswith("ly")
+    return is_name and _OF_PEOPLE.match(verb) is not None and tokens[0][:1].isupper()
 
 
 def _relative(tokens: Sequence[str], kin: str, names: Set[str], at: int) -> Subject:
