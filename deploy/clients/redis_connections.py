@@ -26,12 +26,22 @@ class _PackedInC(AbstractConnection):
             raise DataError(str(fault)) from fault
 
     async def send_packed_command(self, command: bytes | str | Iterable[bytes], check_health: bool = True) -> None:
-        """Send a packed command; a connection that closed raises ``ConnectionError``, with uvloop too."""
+        """Send a packed command; a connection that closed raises ``ConnectionError``, with uvloop too.
+
+        What the transport takes at once needs no timer, for which redis-py makes a task.
+        """
         try:
-            await super().send_packed_command(command, check_health)
+            if check_health and self.is_connected:
+                await self.check_health()  # type: ignore[no-untyped-call]
+            writer = self._writer
+            if writer is None or isinstance(command, str) or writer.transport.get_write_buffer_size():
+                await super().send_packed_command(command, check_health)
+            else:
+                writer.writelines([command] if isinstance(command, bytes) else command)
         except RuntimeError as fault:
             if not is_closed(fault):
                 raise
+            await self.disconnect(nowait=True)
             raise ConnectionLost("connection closed during a request") from fault
 
 

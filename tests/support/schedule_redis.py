@@ -6,7 +6,8 @@ the slots as those of a cluster do; what else a cluster does is not needed here,
 
 import random
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,8 +16,9 @@ from types import SimpleNamespace
 from typing import Any, Self
 
 from redis.asyncio import Redis, RedisCluster
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.crc import key_slot
-from redis.exceptions import ResponseError
 
 from eunoe.deploy.local.ports import free_port
 from eunoe.schemas.errors import Unavailable
@@ -219,43 +221,50 @@ def _slots(count: int) -> dict[int, tuple[_Node, ...]]:
 
 
 class _OneServer(Redis):
-    """A client whose commands go one by one, also those of a pipeline."""
+    """A client whose commands go one by one, also those that share a round trip."""
 
     def __init__(self, ask: Ask) -> None:
         super().__init__()
         self._ask = ask
+        self.connection_pool: Any = _Pool(ask)
+        self.response_callbacks: Any = {}
 
     async def execute_command(self, *words: Any, **_: object) -> Any:
         return await self._ask(words)
 
-    def pipeline(self, transaction: bool = True, shard_hint: object = None) -> Any:
-        assert not transaction
-        return _Pipeline(self._ask)
+
+@dataclass
+class _Pool:
+    ask: Ask
+    connection_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    async def get_connection(self) -> "_Connection":
+        return _Connection(self.ask)
+
+    async def release(self, connection: "_Connection") -> None:
+        connection.waiting.clear()
 
 
 @dataclass
-class _Pipeline:
+class _Connection:
+    """Asks for a reply when it is read."""
+
     ask: Ask
-    waiting: list[tuple[Any, ...]] = field(default_factory=list)
+    waiting: deque[tuple[Any, ...]] = field(default_factory=deque)
+    retry: Retry = field(default_factory=lambda: Retry(NoBackoff(), 0))
+    socket_timeout: float | None = None
 
-    async def __aenter__(self) -> Self:
-        return self
+    def pack_command(self, *words: Any) -> list[Any]:
+        return [words]
 
-    async def __aexit__(self, *_: object) -> None:
+    async def send_packed_command(self, commands: list[Any]) -> None:
+        self.waiting.extend(commands)
+
+    async def read_response(self, **_: object) -> Any:
+        return await self.ask(self.waiting.popleft())
+
+    async def disconnect(self) -> None:
         self.waiting.clear()
-
-    def execute_command(self, *words: Any) -> None:
-        self.waiting.append(words)
-
-    async def execute(self, *, raise_on_error: bool) -> list[Any]:
-        assert not raise_on_error
-        return [await self._answer(words) for words in self.waiting]
-
-    async def _answer(self, words: tuple[Any, ...]) -> Any:
-        try:
-            return await self.ask(words)
-        except ResponseError as fault:
-            return fault
 
 
 class _SeveralServers(RedisCluster):

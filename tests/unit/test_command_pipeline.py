@@ -1,37 +1,58 @@
 """Commands of many callers in one round trip."""
 
 import asyncio
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import NoScriptError
+from redis.exceptions import TimeoutError as NoReply
 
 from eunoe.workers.stores.command_pipeline import MAX_ROUND_TRIPS, CommandPipeline
 
 
-class Pipeline:
+class Connection:
+    """A connection of the pool of a client."""
+
+    retry = Retry(NoBackoff(), 0)
+    socket_timeout: float | None = 5.0
+
     def __init__(self, client: "Client") -> None:
-        self.client, self.commands = client, []
+        self.client = client
+        self.replies: list[Any] = []
 
-    async def __aenter__(self) -> "Pipeline":
-        return self
+    def pack_command(self, *words: object) -> list[Any]:
+        return [words]
 
-    async def __aexit__(self, *_: object) -> None:
-        return None
+    async def send_packed_command(self, commands: list[Any]) -> None:
+        self.replies = await self.client.trip(commands)
 
-    def execute_command(self, *words: object) -> None:
-        self.commands.append(words)
+    async def read_response(self, timeout: float | None = None) -> Any:
+        assert timeout == math.inf
+        if self.client.silent:
+            await asyncio.Event().wait()
+        reply = self.replies.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
 
-    async def execute(self, raise_on_error: bool = True) -> list[Any]:
-        assert not raise_on_error
-        return await self.client.trip(self.commands)
+    async def disconnect(self) -> None:
+        self.replies.clear()
 
 
 class Client:
     """Answers each command with its last word; ``gate`` holds round trips back."""
 
+    response_callbacks: Mapping[str, Callable[[Any], Any]] = {"INFO": lambda text: {"told": text}}
+
     def __init__(self) -> None:
+        self.connection_pool = self
+        self.borrowed = 0
+        self.silent = False
         self.trips: list[list[tuple[object, ...]]] = []
         self.gate = asyncio.Event()
         self.gate.set()
@@ -44,15 +65,12 @@ class Client:
             raise self.fault
         return [NoScriptError() if words[0] == "EVALSHA" else words[-1] for words in commands]
 
-    async def execute_command(self, *words: object) -> Any:
-        (found,) = await self.trip([words])
-        if isinstance(found, Exception):
-            raise found
-        return found
+    async def get_connection(self) -> Connection:
+        self.borrowed += 1
+        return Connection(self)
 
-    def pipeline(self, transaction: bool = True) -> Pipeline:
-        assert not transaction
-        return Pipeline(self)
+    async def release(self, connection: Connection) -> None:
+        self.borrowed -= 1
 
 
 async def test_what_is_asked_together_goes_together_and_each_gets_its_own_reply():
@@ -107,3 +125,30 @@ async def test_who_gave_up_is_not_asked_for_and_harms_nobody():
     assert await second == "b"
     with pytest.raises(asyncio.CancelledError):
         await first
+
+
+async def test_a_reply_is_read_as_redis_py_reads_it_and_the_connection_goes_back():
+    client = Client()
+    gathered = CommandPipeline(client)
+    asked = (("INFO", "server"), ("GET", "server"), ("EVALSHA", "x"))
+    found = await asyncio.gather(*map(gathered.command, asked), return_exceptions=True)
+    assert found[:2] == [{"told": "server"}, "server"]
+    assert client.borrowed == 0
+
+
+async def test_a_server_that_gives_no_reply_in_time_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Connection, "socket_timeout", 0.01)
+    client = Client()
+    client.silent = True
+    with pytest.raises(NoReply):
+        await CommandPipeline(client).command(("GET", "a"))
+    assert client.borrowed == 0
+
+
+async def test_a_connection_that_was_lost_is_tried_again_where_the_client_says_so(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Connection, "retry", Retry(NoBackoff(), 1))
+    client = Client()
+    client.fault = ConnectionLost("gone")
+    with pytest.raises(ConnectionLost):
+        await CommandPipeline(client).command(("GET", "a"))
+    assert len(client.trips) == 2

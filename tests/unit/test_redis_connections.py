@@ -51,3 +51,20 @@ def test_a_connection_that_closed_is_lost_with_uvloop_too() -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run())
+
+
+def test_a_command_that_the_transport_takes_at_once_makes_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def send(port: int) -> None:
+        connection = TcpConnection(port=port, protocol=2, driver_info=None, socket_timeout=5)
+        await connection.connect()
+        monkeypatch.setattr(asyncio, "wait_for", None)
+        await connection.send_command("GET", "key")
+        monkeypatch.undo()
+        await connection.disconnect()
+
+    async def run() -> None:
+        server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1")
+        async with server:
+            await send(server.sockets[0].getsockname()[1])
+
+    asyncio.run(run())

@@ -1,12 +1,15 @@
 """Pipelines commands of many callers: those that arrive while the server is busy share a round trip."""
 
 import asyncio
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from redis import exceptions as faults
 from redis.asyncio import Redis
+from redis.asyncio.connection import AbstractConnection
 
 CommandArgs = tuple[str | int | bytes, ...]
 """A command of Redis: its name and its arguments."""
@@ -65,15 +68,42 @@ class CommandPipeline:
                     reply.set_result(found)
 
     async def _ask(self, commands: list[CommandArgs]) -> list[Any]:
+        """The replies to commands, faults of the server among them; raises those of the connection."""
         if not commands:
             return []
-        if len(commands) == 1:
-            return [await self.client.execute_command(*commands[0])]  # type: ignore[no-untyped-call]
-        async with self.client.pipeline(transaction=False) as pipeline:
-            for words in commands:
-                pipeline.execute_command(*words)
-            found: list[Any] = await pipeline.execute(raise_on_error=False)
+        pool = self.client.connection_pool
+        connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+        try:
+            found: list[Any] = await connection.retry.call_with_retry(
+                lambda: self._exchange(connection, commands), lambda _: connection.disconnect()
+            )
             return found
+        finally:
+            await pool.release(connection)
+
+    async def _exchange(self, connection: AbstractConnection, commands: list[CommandArgs]) -> list[Any]:
+        """One write and the replies to it; redis-py's own pipeline would make a timer and three calls for each."""
+        await connection.send_packed_command([part for words in commands for part in connection.pack_command(*words)])
+        loop, limit_s = asyncio.get_running_loop(), connection.socket_timeout
+        found = []
+        try:
+            async with asyncio.timeout(limit_s) as bound:
+                for words in commands:
+                    found.append(await self._reply(connection, str(words[0])))
+                    if limit_s is not None:
+                        bound.reschedule(loop.time() + limit_s)
+        except TimeoutError:
+            raise faults.TimeoutError(f"no reply in {limit_s:g} s") from None
+        return found
+
+    async def _reply(self, connection: AbstractConnection, name: str) -> Any:  # noqa: ANN401 - as above
+        """The next reply, as redis-py gives that of a command of this name; a fault of the server is returned."""
+        try:
+            reply = await connection.read_response(timeout=math.inf)
+        except faults.ResponseError as fault:
+            return fault
+        read = self.client.response_callbacks.get(name)
+        return reply if read is None else read(reply)
 
 
 @contextmanager
