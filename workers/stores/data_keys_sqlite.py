@@ -1,7 +1,6 @@
 """Data keys in an SQLite file: a deleted key is overwritten in it, and its journal is removed with each change."""
 
 import asyncio
-import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,17 +21,19 @@ from eunoe.schemas.keys import (
 )
 from eunoe.workers.stores.data_keys import missing_key
 from eunoe.workers.stores.key_wrapping import ROOT, OperatorKeys, StoreSecrets, WrappedKey, new_data_key
+from eunoe.workers.stores.sqlite_files import private_file
 
 T = TypeVar("T")
 
 _BUSY_S: Final = 10.0
 _PRAGMAS: Final = ("secure_delete = ON", "journal_mode = DELETE", "synchronous = EXTRA", "temp_store = MEMORY")
+_IS_MADE: Final = "SELECT 1 FROM sqlite_master WHERE name = 'store'"
 _TABLES: Final = """
-CREATE TABLE IF NOT EXISTS store (name TEXT PRIMARY KEY, version INTEGER NOT NULL, sealed BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS keys (
+CREATE TABLE store (name TEXT PRIMARY KEY, version INTEGER NOT NULL, sealed BLOB NOT NULL);
+CREATE TABLE keys (
   number INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, subject TEXT NOT NULL, current INTEGER NOT NULL,
   version INTEGER, sealed BLOB, created TEXT, destroyed TEXT, why TEXT);
-CREATE INDEX IF NOT EXISTS of_subject ON keys (subject);
+CREATE INDEX of_subject ON keys (subject);
 """
 
 
@@ -119,29 +120,28 @@ class SqliteKeyStore:
             raise Refused(f"{self._name}: {fault}: restore it, or set EUNOE_KEYS__STORE to the right file") from fault
 
     def _open(self) -> None:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.fchmod(file, 0o600)
-            found = os.fstat(file)
-        finally:
-            os.close(file)
+        found = private_file(self._path)
         self._inode = (found.st_dev, found.st_ino)
         self._database = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None)
         for pragma in _PRAGMAS:
             self._database.execute(f"PRAGMA {pragma}")
-        with self._transaction() as database:
-            for statement in filter(str.strip, _TABLES.split(";")):
-                database.execute(statement)
-            row = database.execute("SELECT version, sealed FROM store WHERE name = ?", (ROOT,)).fetchone()
-            if row is None:
-                made = new_data_key()
-                wrapped = self._keks.wrap(ROOT, bytes.fromhex(made.id) + made.secret)
-                row = (wrapped.version, wrapped.sealed)
-                database.execute("INSERT INTO store VALUES (?, ?, ?)", (ROOT, *row))
-        root = self._keks.unwrap(ROOT, WrappedKey(*row), self._name)
+        if not self._ask(_IS_MADE):
+            self._make()
+        ((version, sealed),) = self._ask("SELECT version, sealed FROM store WHERE name = ?", ROOT)
+        root = self._keks.unwrap(ROOT, WrappedKey(version, sealed), self._name)
         self._id = root[:-KEY_BYTES].hex()
         self._secrets = StoreSecrets(self._keks, self._name, root[-KEY_BYTES:])
+
+    def _make(self) -> None:
+        """Make tables and secret; another process may just have made them."""
+        with self._transaction() as database:
+            if database.execute(_IS_MADE).fetchall():
+                return
+            for statement in filter(str.strip, _TABLES.split(";")):
+                database.execute(statement)
+            made = new_data_key()
+            wrapped = self._keks.wrap(ROOT, bytes.fromhex(made.id) + made.secret)
+            database.execute("INSERT INTO store VALUES (?, ?, ?)", (ROOT, wrapped.version, wrapped.sealed))
 
     def _close(self) -> None:
         if self._database is not None:

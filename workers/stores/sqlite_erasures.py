@@ -27,6 +27,7 @@ from eunoe.workers.stores.erasures import (
     SECRET_BYTES,
     Entry,
 )
+from eunoe.workers.stores.sqlite_files import private_file
 
 _BUSY_S = 30.0
 _MAKE = """
@@ -136,8 +137,7 @@ class SqliteErasures:
     def _opened(self) -> Iterator[sqlite3.Connection]:
         """A transaction; raises `Unavailable` where the file cannot be opened, read or written."""
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._path.touch(mode=0o600)
+            private_file(self._path)
             file = sqlite3.connect(self._path, timeout=_BUSY_S)
             try:
                 file.execute("PRAGMA journal_mode = DELETE")

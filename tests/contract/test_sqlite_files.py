@@ -1,0 +1,57 @@
+"""What a process holds of a file of SQLite, while another connection to it is opened in the same process."""
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from eunoe.workers.stores.data_keys_sqlite import SqliteKeyStore
+from eunoe.workers.stores.key_wrapping import OperatorKeys
+from eunoe.workers.stores.sqlite_erasures import SqliteErasures
+
+WRITE = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN IMMEDIATE')"
+
+
+async def open_keys(path: Path) -> None:
+    store = await SqliteKeyStore.open(path, OperatorKeys({1: bytes(32)}))
+    await store.close()
+
+
+async def read_erasures(path: Path) -> None:
+    if not path.exists():
+        await SqliteErasures(path).secret()
+    assert await SqliteErasures(path).erasures() == []
+
+
+def another_process_may_write(path: Path) -> bool:
+    done = subprocess.run([sys.executable, "-c", WRITE, str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 or "database is locked" in done.stderr, done.stderr
+    return done.returncode == 0
+
+
+@pytest.mark.parametrize("opened", [open_keys, read_erasures])
+async def test_a_connection_that_opens_leaves_the_locks_of_the_others(
+    tmp_path: Path, opened: Callable[[Path], Awaitable[None]]
+) -> None:
+    path = tmp_path / "own" / "file.sqlite"
+    await opened(path)
+    assert another_process_may_write(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        await opened(path)
+        assert not another_process_may_write(path)
+
+
+@pytest.mark.parametrize("opened", [open_keys, read_erasures])
+async def test_a_file_that_others_could_read_is_closed_to_them(
+    tmp_path: Path, opened: Callable[[Path], Awaitable[None]]
+) -> None:
+    path = tmp_path / "file.sqlite"
+    await opened(path)
+    path.chmod(0o644)
+    await opened(path)
+    assert path.stat().st_mode & 0o777 == 0o600

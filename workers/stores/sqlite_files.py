@@ -1,0 +1,33 @@
+"""Files of SQLite that their owner alone reads."""
+
+import os
+import threading
+from pathlib import Path
+from typing import Final
+
+_MAKING: Final = threading.Lock()
+_OWNER: Final = 0o600
+
+
+def private_file(path: Path) -> os.stat_result:
+    """Make an empty file with its directory where there is none, and let only its owner read and write it.
+
+    A file that is there is never opened: who closes any descriptor of a file gives up all locks that its process holds
+    on it (POSIX), also those of another connection's transaction, which other processes would then undo. So one thread
+    at a time makes a file. Returns what the system says of the file; raises ``OSError``.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _MAKING:
+        if not path.exists():
+            _make(path)
+    found = path.stat()
+    if found.st_mode & 0o777 != _OWNER:
+        path.chmod(_OWNER)
+    return found
+
+
+def _make(path: Path) -> None:
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _OWNER))
+    except FileExistsError:  # another process was first
+        return
