@@ -67,6 +67,12 @@ async def look(index: MemoryIndex) -> None:
     await search(index)
 
 
+async def view(index: MemoryIndex) -> None:
+    for kind in KINDS:
+        for key in KEYS:
+            list(index.view(kind, key))
+
+
 some_ids = st.lists(st.sampled_from(IDS), max_size=3)
 steps = st.lists(
     st.one_of(
@@ -74,6 +80,7 @@ steps = st.lists(
         st.builds(removing, st.sampled_from(KINDS), st.sampled_from(KEYS), some_ids),
         st.builds(fencing, st.sampled_from(KINDS), some_ids, numbers),
         st.just(look),
+        st.just(view),
     ),
     max_size=8,
 )
@@ -145,3 +152,5 @@ async def test_points_of_a_collection_that_nobody_searches_take_no_vectors_in_me
     assert (group._rows.nbytes, index._spill.held < 25_000) == (0, True)
     await index.search([Search(Collection.MEMORIES, KEYS[0], 1, dense=wide)])
     assert group._rows.nbytes >= 300 * len(wide)
+    index.view(Collection.MEMORIES, KEYS[0])
+    assert group._rows.nbytes == 0

@@ -185,8 +185,9 @@ class Group:
 
     def __init__(self) -> None:
         self._kept: list[HeldPoint] = []
-        self._rows: NDArray[np.float32] = np.empty((0, 0), np.float32)
-        self._born: NDArray[np.int64] = np.empty(0, np.int64)
+        self._rows: NDArray[np.float32]
+        self._born: NDArray[np.int64]
+        self._clear_rows()
 
     def add(self, one: HeldPoint, dense: bytes) -> None:
         """Add a point that is not there, with its vector."""
@@ -239,6 +240,9 @@ class Group:
         """
         scores = self._rows[places].astype(np.float64) @ query.astype(np.float64)
         return [(self._kept[at].id, score) for at, score in zip(places.tolist(), scores.tolist(), strict=True)]
+
+    def _clear_rows(self) -> None:
+        self._rows, self._born = np.empty((0, 0), np.float32), np.empty(0, np.int64)
 
     def _set(self, place: int, one: HeldPoint, vector: NDArray[np.float32]) -> None:
         one.place = place

@@ -36,6 +36,12 @@ class SpillingIndex(MemoryIndex):
         self._spill.make_room(self._tables.values(), self._most)
         await super().upsert(points, fence, mark=mark, over=over)
 
+    def view(self, collection: Collection, key: str) -> Sequence[Point]:
+        """As that of `MemoryIndex`. The vectors leave the memory: who wants all points has done searching."""
+        if isinstance(group := self._groups.get((collection, key)), _SpilledGroup):
+            group.forget_rows()
+        return super().view(collection, key)
+
     def _keep(self, point: Point) -> HeldPoint:
         table = self._tables[point.collection]
         table[point.id] = point.model_dump_json()
@@ -75,7 +81,7 @@ class _Spilled(HeldPoint):
 
 
 class _SpilledGroup(Group):
-    """Points whose vectors are in memory from the first search for the nearest on."""
+    """Points whose vectors are in memory from a search for the nearest on, until they are forgotten."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,6 +110,11 @@ class _SpilledGroup(Group):
         if not self._has_rows:
             self._read_rows()
         return super().nearest(searches)
+
+    def forget_rows(self) -> None:
+        """Give the memory of the vectors back; the next search reads them again."""
+        self._clear_rows()
+        self._has_rows = False
 
     def _read_rows(self) -> None:
         kept, self._kept = self._kept, []
