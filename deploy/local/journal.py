@@ -21,19 +21,19 @@ The next start produces them again. The order of calls over a kept data director
 """
 
 import contextlib
+import io
 import os
 import re
 import time
 import zlib
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from pydantic import Field, ValidationError
 
-from eunoe.deploy.local.kept import write_durably
-from eunoe.deploy.local.private import open_private
+from eunoe.deploy.local.kept import sync_directory, write_durably
+from eunoe.deploy.local.private import open_unbuffered
 from eunoe.schemas.base import Time, Value, absent, write_time
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.versions import ContractError
@@ -102,12 +102,12 @@ class Journal:
     """One append-only file per partition, ``<partition>.jsonl``; a line is a CRC-32 in hex, a space, an entry as JSON.
 
     Opening cuts off a torn last line, as a crash during a write leaves it; an earlier damaged line raises `Refused`.
-    Appended lines go to the operating system at once and are on disk within `SYNC_SECONDS`.
+    Appended lines go to the operating system at once; whoever appends calls `sync` where `sync_is_due`.
     """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._files: dict[int, BinaryIO] = {}
+        self._files: dict[int, io.FileIO] = {}
         self._unsynced: set[int] = set()
         self._synced_at = time.monotonic()
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -133,19 +133,15 @@ class Journal:
                         raise _damaged(path, number)
                     yield entry
 
-    def append(self, partition: int, entries: list[JournalEntry]) -> None:
-        """Append entries to a partition; raises ``OSError`` when the disk does not take them."""
+    def append(self, partition: int, entries: Sequence[JournalEntry]) -> None:
+        """Append entries to a partition: all, or none where it raises ``OSError``, as on a full disk."""
         if not entries:
             return
         if partition not in self._files:
-            self._files[partition] = open_private(self._path(partition), "ab")
-        file = self._files[partition]
-        file.write(b"".join(map(_write_line, entries)))
-        file.flush()
+            self._files[partition] = _opened(self._path(partition))
+        _append_whole(self._files[partition], b"".join(map(_write_line, entries)))
         self._counts[partition] = self._counts.get(partition, 0) + len(entries)
         self._unsynced.add(partition)
-        if time.monotonic() - self._synced_at >= SYNC_SECONDS:
-            self.sync()
 
     def sync(self) -> None:
         """Write everything to disk."""
@@ -231,6 +227,26 @@ def _report(progress: Progress | None, done: int, total: int) -> None:
 def write_entries(directory: Path, partition: int, entries: Iterable[JournalEntry]) -> None:
     """Replace the file of a partition in one step; no journal may have it open to append."""
     write_durably(directory / f"{partition}.jsonl", b"".join(map(_write_line, entries)))
+
+
+def _opened(path: Path) -> io.FileIO:
+    """A file to append to; a new one is on disk under its name, or syncing its lines would not bring them back."""
+    is_new = not path.exists()
+    file = open_unbuffered(path, "ab")
+    if is_new:
+        sync_directory(path.parent)
+    return file
+
+
+def _append_whole(file: io.FileIO, lines: bytes) -> None:
+    """Append all of the bytes or none: what follows half a line would make it a damaged one in the middle."""
+    begin, left = os.fstat(file.fileno()).st_size, memoryview(lines)
+    try:
+        while left:
+            left = left[file.write(left) :]
+    except OSError:
+        file.truncate(begin)
+        raise
 
 
 def _write_line(entry: JournalEntry) -> bytes:

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
-from eunoe.deploy.local.journal import Journal, entry_of
+from eunoe.deploy.local.journal import Journal, JournalEntry, entry_of
 from eunoe.deploy.local.journal_sealing import seal_entry
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.keys import KeyStore
@@ -24,14 +25,19 @@ _POLL_MS = 1_000
 _LAST_POLL_MS = 50
 _DRAIN_POLL_SECONDS = 0.05
 _FINISH_SECONDS = 10.0
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 4.0
 
 
 class JournalWriter:
     """A task that copies records into the journal, in the process that owns the stack.
 
     It reads every partition from the start of this broker, without a group. A record reaches the journal some tens of
-    milliseconds after its acknowledgement; a kill in between loses it.
+    milliseconds after its acknowledgement; a kill in between loses it. Where the disk or the key store takes no entry,
+    it tries again for `patience_s` seconds: to end would lose what only the broker's memory has.
     """
+
+    patience_s = 600.0
+    """How long disk or key store may refuse an entry before that ends the task."""
 
     def __init__(
         self, journal: Journal, kafka: KafkaSettings, names: TopicNames, epoch: int, keys: KeyStore | None = None
@@ -90,7 +96,9 @@ class JournalWriter:
         """Write what was fetched, once the broker has ended, and end the task; leave the journal open."""
         self._ending = True
         if self._task is not None:
-            await asyncio.wait({self._task}, timeout=_FINISH_SECONDS)
+            _, writing = await asyncio.wait({self._task}, timeout=_FINISH_SECONDS)
+            if writing:
+                logger.error("the journal was not complete in time: the last of what clients produced is lost")
         with suppress(Unavailable):  # of the broker
             await self.stop()
 
@@ -119,15 +127,33 @@ class JournalWriter:
         for partition, found in batches.items():
             records = [as_record(Topic.CONVERSATIONS, one) for one in found]
             entries = [entry for record in records if (entry := entry_of(record, self._epoch)) is not None]
-            if self._keys is not None:
-                entries = [await seal_entry(entry, self._keys) for entry in entries]
-            self._journal.append(partition.partition, entries)
-            self.written += len(entries)
+            await self.write(partition.partition, entries)
             if records:
                 self._next[partition] = records[-1].offset + 1
         if self._journal.sync_is_due:
             self._journal.sync()
         return bool(batches)
+
+    async def write(self, partition: int, entries: Sequence[JournalEntry]) -> None:
+        """Append entries to the journal, sealed where there are keys, as soon as disk and key store take them.
+
+        Raises `Unavailable` of the key store, ``OSError`` of the disk, after `patience_s` seconds.
+        """
+        begun, pause = time.monotonic(), _FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                return await self._append(partition, entries)
+            except (Unavailable, OSError) as fault:
+                logger.warning("the journal waits, and what clients produce is in memory alone: %s", fault)
+                if time.monotonic() - begun >= self.patience_s:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    async def _append(self, partition: int, entries: Sequence[JournalEntry]) -> None:
+        sealed = entries if self._keys is None else [await seal_entry(entry, self._keys) for entry in entries]
+        self._journal.append(partition, sealed)
+        self.written += len(sealed)
 
     async def _ends(self) -> dict[TopicPartition, int]:
         if not self._partitions:

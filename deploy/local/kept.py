@@ -65,7 +65,7 @@ class KeptData:
         clean = facts.epoch == 0 or self.was_clean()
         self._write(facts.model_copy(update={"epoch": facts.epoch + 1}))
         (self._directory / _CLEAN).unlink(missing_ok=True)
-        _sync_directory(self._directory)
+        sync_directory(self._directory)
         return facts.epoch + 1, clean
 
     def secrets(self) -> Secrets:
@@ -84,7 +84,7 @@ class KeptData:
     def mark_clean(self) -> None:
         """Mark the stop as clean: all stages were drained, and all servers stopped by themselves."""
         (self._directory / _CLEAN).touch(mode=0o600)
-        _sync_directory(self._directory)
+        sync_directory(self._directory)
 
     def check_partitions(self, partitions: int) -> None:
         """Remember the number of partitions of ``conversations``; raises `Refused` when it differs from before."""
@@ -131,10 +131,11 @@ def write_durably(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
+    """Bring to the disk which files a directory has, under which names."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)

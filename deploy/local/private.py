@@ -42,6 +42,10 @@ def _close_to_others(path: Path) -> None:
 
 def open_private(path: Path, mode: Literal["wb", "ab"]) -> BinaryIO:
     """Open a file to write, which its owner alone reads."""
+    return io.BufferedWriter(open_unbuffered(path, mode))
+
+
+def open_unbuffered(path: Path, mode: Literal["wb", "ab"]) -> io.FileIO:
+    """The same file without a buffer: each write goes to the operating system, which may take a part of it."""
     kind = os.O_TRUNC if mode == "wb" else os.O_APPEND
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | kind, _FILE)
-    return io.BufferedWriter(io.FileIO(file, mode))
+    return io.FileIO(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | kind, _FILE), mode)
