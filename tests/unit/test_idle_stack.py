@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
+from eunoe.deploy.local.log_file import LogFile
 from eunoe.deploy.local.tansu.activity import TRACE_TARGET, BrokerOutput
 from eunoe.deploy.local.tansu.pacing import IDLE_AFTER_S, MAX_REST_S, Pacing, rest_s
 from eunoe.deploy.local.wakeups import EVERY_S, Wakeups, receive_wakeups
@@ -78,7 +79,7 @@ async def test_a_consumer_that_somebody_waits_for_does_not_rest():
 async def output(tmp_path: Path, *pieces: bytes) -> tuple[int, bytes]:
     """The number of reports, and the log, of a process that writes these pieces and ends."""
     reports: list[None] = []
-    pipe = BrokerOutput((tmp_path / "log").open("ab"), lambda: reports.append(None))
+    pipe = BrokerOutput(LogFile(tmp_path / "log"), lambda: reports.append(None))
     for piece in pieces:
         os.write(pipe.writer, piece)
         await asyncio.sleep(0.01)
@@ -99,7 +100,7 @@ def _fill(writer: int) -> None:
 
 
 async def test_a_broker_whose_reports_nobody_reads_is_not_held_up(tmp_path: Path):
-    pipe = BrokerOutput((tmp_path / "log").open("ab"), lambda: None)
+    pipe = BrokerOutput(LogFile(tmp_path / "log"), lambda: None)
     with pytest.raises(BlockingIOError):
         _fill(pipe.writer)
     pipe.detach()

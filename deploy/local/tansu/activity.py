@@ -9,7 +9,9 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Mapping
-from typing import BinaryIO, Final
+from typing import Final
+
+from eunoe.deploy.local.log_file import LogFile
 
 TRACE_TARGET: Final = "tansu_storage::service::produce"
 """The module of the broker that takes records."""
@@ -22,7 +24,7 @@ _CHUNK_BYTES: Final = 1 << 16
 class BrokerOutput:
     """A pipe for the standard output of the broker, read in the event loop; the process gets its `writer`."""
 
-    def __init__(self, log: BinaryIO, report: Callable[[], None]) -> None:
+    def __init__(self, log: LogFile, report: Callable[[], None]) -> None:
         """``report`` is called once for each piece of output with produce requests; ``log`` is closed at the end."""
         self._log = log
         self._report = report
@@ -43,7 +45,7 @@ class BrokerOutput:
         with contextlib.suppress(BlockingIOError):
             while self._take():
                 pass
-        self._log.write(self._begun)
+        self._log.write([self._begun])
         self._log.close()
         os.close(self._reader)
 
@@ -58,8 +60,7 @@ class BrokerOutput:
         *lines, self._begun = (self._begun + found).split(b"\n")
         others = [line + b"\n" for line in lines if _MARK not in line]
         if others:
-            self._log.writelines(others)
-            self._log.flush()
+            self._log.write(others)
         if len(others) < len(lines):
             self._report()
         return bool(found)
