@@ -91,9 +91,14 @@ def valkey(port: int, directory: Path, logs: Path, *, keep: bool, password: str 
     return Server("valkey", port, command, logs / "valkey.log", login + b"PING\r\n", lambda answer: b"+PONG" in answer)
 
 
-def qdrant(port: int, directory: Path, logs: Path, api_key: str | None = None) -> Server:
-    """The embedded Qdrant in ``directory``; with ``api_key`` it asks for that."""
-    command = (sys.executable, "-m", "eunoe.deploy.local.qdrant", "--port", str(port), "--data", str(directory))
+def qdrant(port: int, directory: Path, logs: Path, api_key: str | None = None, *, replaceable: bool = False) -> Server:
+    """The embedded Qdrant in ``directory``; with ``api_key`` it asks for that.
+
+    ``replaceable``: all points are about to be written again; a collection that cannot be opened is then removed.
+    """
+    command: tuple[str, ...] = (sys.executable, "-m", "eunoe.deploy.local.qdrant")
+    command += ("--port", str(port), "--data", str(directory))
+    command += ("--replaceable",) if replaceable else ()
     probe = f"GET /readyz HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n".encode()
     secrets = {} if api_key is None else {API_KEY: api_key}
     return Server("qdrant", port, command, logs / "qdrant.log", probe, lambda answer: b" 200 " in answer[:16], secrets)
@@ -165,7 +170,7 @@ class ServerProcess:
         """Wait for the end of the server and raise `Unavailable`."""
         if self._process is not None:
             await self._process.wait()
-            raise Unavailable(self._trouble(f"ended with code {self._process.returncode}"))
+            raise Unavailable(self._trouble(_ended_with(self._process.returncode)))
 
     async def stop(self, timeout_s: float = STOP_SECONDS) -> bool:
         """Send SIGTERM, later SIGKILL; returns whether the server ended by itself, with its data on disk."""
@@ -204,7 +209,7 @@ class ServerProcess:
         if process.returncode is not None:
             # another process may have taken it since the check before the start
             check_port(self.server.name, self.server.port)
-            raise Unavailable(self._trouble(f"ended with code {process.returncode} at its start"))
+            raise Unavailable(self._trouble(f"{_ended_with(process.returncode)} at its start"))
 
     def _trouble(self, what: str) -> str:
         server = self.server
@@ -213,6 +218,11 @@ class ServerProcess:
         lines = _last_lines(server.log)
         end_of_log = f"; its last lines:\n{lines}" if lines else ""
         return f"{server.name} on {HOST}:{server.port} {what}: see {server.log} and start again{end_of_log}"
+
+
+def _ended_with(code: int | None) -> str:
+    """The end of a server; a file that it has mapped and the disk has no room for ends it by SIGBUS, without a word."""
+    return f"ended with code {code}{' (is the disk full?)' if code == -signal.SIGBUS else ''}"
 
 
 def check_port(name: str, port: int) -> None:

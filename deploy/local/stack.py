@@ -165,7 +165,13 @@ class LocalStack:
         login = Secrets.make() if kept is None else kept.secrets()
         password, key = login.redis_password, login.qdrant_key
         valkey_at = partial(valkey, directory=self._directory / "valkey", logs=logs, keep=keep, password=password)
-        qdrant_at = partial(qdrant, directory=self._directory / "qdrant", logs=logs, api_key=key)
+        qdrant_at = partial(
+            qdrant,
+            directory=self._directory / "qdrant",
+            logs=logs,
+            api_key=key,
+            replaceable=not self._clean_start,
+        )
         commands = ((partial(tansu, logs=logs), ports.kafka), (valkey_at, ports.redis), (qdrant_at, ports.qdrant))
         broker, redis, index = await self._start_servers(commands)
         cold = (self._directory / COLD).absolute()

@@ -383,6 +383,28 @@ async def test_a_program_that_cannot_be_started_is_told(tmp_path: Path) -> None:
         await ServerProcess(server).start()
 
 
+@pytest.mark.broker
+async def test_a_server_that_finds_no_room_for_a_file_that_it_maps_is_told(tmp_path: Path) -> None:
+    server = servers.Server("qdrant", free_port(), ("sh", "-c", "kill -BUS $$"), tmp_path / "log", b"", bool)
+    with pytest.raises(Unavailable, match=r"ended with code -7 \(is the disk full\?\) at its start"):
+        await ServerProcess(server).start()
+
+
+@pytest.mark.broker
+async def test_a_vector_index_that_a_power_failure_damaged_does_not_keep_a_stack_from_its_start(tmp_path: Path) -> None:
+    async with LocalStack(tmp_path) as stack:
+        client = QdrantRest(stack.qdrant_url, api_key=stack.urls.qdrant_api_key)
+        for name in ("eunoe.v1.tree", "eunoe.v1.segments"):
+            await client.create_collection(name, 2, {})
+        await client.close()
+    (tmp_path / "qdrant" / "collections" / "eunoe.v1.tree" / "collection.json").write_bytes(b"")
+    async with LocalStack(tmp_path) as stack:
+        assert not stack.clean_start
+        client = QdrantRest(stack.qdrant_url, api_key=stack.urls.qdrant_api_key)
+        assert await client.collections() == ["eunoe.v1.segments"]
+        await client.close()
+
+
 # ---- the journal
 
 entries = st.builds(

@@ -1,8 +1,12 @@
-"""A disk that takes no more."""
+"""A disk that takes no more, and what a process brings to its disk."""
 
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
 
 
 @contextmanager
@@ -14,3 +18,16 @@ def room_for(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files and folders that this process brings to the disk from now on, by the names they have then."""
+    paths: list[Path] = []
+    fsync = os.fsync
+
+    def noting(file: int) -> None:
+        paths.append(Path(f"/proc/self/fd/{file}").readlink())
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    return paths

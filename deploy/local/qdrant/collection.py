@@ -12,9 +12,11 @@ from typing import TypeVar
 
 import qdrant_edge as edge
 
+from eunoe.deploy.local.kept import sync_directory, write_durably
 from eunoe.deploy.local.qdrant.errors import RequestError, missing, wrong_input
 from eunoe.deploy.local.qdrant.models import models
 from eunoe.deploy.local.qdrant.schema import engine_config
+from eunoe.schemas.errors import Refused
 
 logger = logging.getLogger(__name__)
 
@@ -71,22 +73,29 @@ class Collections:
     creation or deletion, and is removed at the start.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, replaceable: bool = False) -> None:
+        """``replaceable``: all points are about to be written again; what cannot be opened is then removed."""
         self._directory = directory
+        self._replaceable = replaceable
         self._open: dict[str, LocalCollection] = {}
         self._changing = asyncio.Lock()
 
     def load(self) -> None:
-        """Open all collections that are on disk."""
+        """Open all collections that are on disk; raises `Refused` for a damaged one."""
         self._directory.mkdir(parents=True, exist_ok=True)
         for path in sorted(self._directory.iterdir()):
             specification = path / _SPEC
             if not specification.exists():
                 shutil.rmtree(path)
                 continue
-            spec = models.CreateCollection.model_validate_json(specification.read_bytes())
-            _mend(path)
-            self._open[path.name] = LocalCollection(spec, edge.EdgeShard.load(str(path / _SHARD)))
+            try:
+                self._open[path.name] = _load(path)
+            except Exception as fault:  # the engine has no exceptions of its own
+                said = f"the collection {path.name} cannot be opened: {' '.join(str(fault).split()):.300}"
+                if not self._replaceable:
+                    raise Refused(f"{said}; remove {path}, start again, and run `eunoe reindex`") from fault
+                logger.warning("%s; it is removed", said)
+                shutil.rmtree(path)
 
     def names(self) -> list[str]:
         """Names of all collections, ascending."""
@@ -150,19 +159,23 @@ class Collections:
         self._open.clear()
 
 
+def _load(path: Path) -> LocalCollection:
+    spec = models.CreateCollection.model_validate_json((path / _SPEC).read_bytes())
+    _mend(path)
+    return LocalCollection(spec, edge.EdgeShard.load(str(path / _SHARD)))
+
+
 def _make(path: Path, spec: models.CreateCollection, config: edge.EdgeConfig) -> LocalCollection:
     shutil.rmtree(path, ignore_errors=True)
     (path / _SHARD).mkdir(parents=True)
     shard = edge.EdgeShard.create(str(path / _SHARD), config)
-    draft = path / f"{_SPEC}.draft"
-    draft.write_text(spec.model_dump_json(exclude_none=True))
-    draft.replace(path / _SPEC)
+    write_durably(path / _SPEC, spec.model_dump_json(exclude_none=True).encode())
     return LocalCollection(spec, shard)
 
 
 def _rewrite(path: Path, collection: LocalCollection, _: bytes) -> int:
     new, old, shard = path / _NEW, path / _OLD, path / _SHARD
-    shutil.rmtree(new, ignore_errors=True)
+    _mend(path)
     new.mkdir()
     copy = edge.EdgeShard.create(str(new), engine_config(collection.spec))
     for name, index in collection.shard.info().payload_schema.items():
@@ -172,10 +185,14 @@ def _rewrite(path: Path, collection: LocalCollection, _: bytes) -> int:
     copy.flush()
     copy.close()
     collection.shard.close()
-    shard.rename(old)
-    new.rename(shard)
+    try:
+        shard.rename(old)
+        new.rename(shard)
+    finally:
+        _undo(path)
+        collection.shard = edge.EdgeShard.load(str(shard))
     shutil.rmtree(old)
-    collection.shard = edge.EdgeShard.load(str(shard))
+    sync_directory(path)
     return moved
 
 
@@ -194,10 +211,15 @@ def _copy_points(source: edge.EdgeShard, target: edge.EdgeShard) -> int:
 
 def _mend(path: Path) -> None:
     """Finish or undo a rewrite that was interrupted."""
-    if not (path / _SHARD).exists() and (path / _OLD).exists():
-        (path / _OLD).rename(path / _SHARD)
+    _undo(path)
     for name in (_NEW, _OLD):
         shutil.rmtree(path / name, ignore_errors=True)
+
+
+def _undo(path: Path) -> None:
+    """Put the old files back where a rewrite has not put new ones into their place."""
+    if not (path / _SHARD).exists() and (path / _OLD).exists():
+        (path / _OLD).rename(path / _SHARD)
 
 
 def _remove(path: Path, collection: LocalCollection) -> None:

@@ -32,14 +32,14 @@ ANSWERED: web.AppKey[Counter[tuple[str, str, int]]] = web.AppKey("answered", Cou
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def build_app(data: Path, api_key: str | None = None) -> web.Application:
+def build_app(data: Path, api_key: str | None = None, *, replaceable: bool = False) -> web.Application:
     """The application for the collections in ``data``, which it opens at its start and closes at its end.
 
-    With ``api_key`` requests must have it.
+    With ``api_key`` requests must have it. ``replaceable``: see `Collections`.
     """
     checks = [] if api_key is None else [key_check(api_key)]
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[*checks, _faults])
-    app[COLLECTIONS] = Collections(data / "collections")
+    app[COLLECTIONS] = Collections(data / "collections", replaceable=replaceable)
     app[ANSWERED] = Counter()
     app.on_response_prepare.append(_count)
     app.cleanup_ctx.append(_serving)
