@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import os
 import secrets
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from typing import Final
 
 from pydantic import Field, ValidationError
 
+from eunoe.deploy.local.kept import sync_directory
+from eunoe.deploy.local.lock import try_lock
 from eunoe.schemas.base import Identifier, Time, Value
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.versions import describe
@@ -26,6 +29,9 @@ GATEWAY_KEY: Final = "gateway-key"
 MAX_CHARS: Final = 64 << 20
 """Characters of a file of keys that are read: half a million keys; a device without an end is no such file."""
 _PREFIX: Final = "eu"
+_LOCKED_S: Final = 10.0
+"""Seconds that a change of the file waits for another one, which takes some milliseconds."""
+_PAUSE_S: Final = 0.01
 
 
 class KeyScope(StrEnum):
@@ -147,12 +153,18 @@ class KeyFile:
         return list(_read(self.path).keys)
 
     def add(self, *keys: ApiKey) -> None:
-        """Keep further keys."""
+        """Keep further keys; they are on disk when this returns.
+
+        Raises `Refused` for a file that cannot be read, and where another process keeps it locked.
+        """
         with self._locked():
             self._write([*self.all(), *keys])
 
     def revoke(self, ids: Sequence[str]) -> list[ApiKey]:
-        """Remove keys; raises `Refused`, and removes none, where one is unknown."""
+        """Remove keys; the file without them is on disk when this returns.
+
+        Raises `Refused`, and removes none, where one is unknown, and as `add` does.
+        """
         with self._locked():
             known = self.all()
             unknown = set(ids) - {key.id for key in known}
@@ -167,6 +179,8 @@ class KeyFile:
         except FileNotFoundError:
             self._stamp, self._keys = None, {}
             return
+        except OSError as error:
+            raise _unreadable(self.path, error) from None
         stamp = found.st_mtime_ns, found.st_size, found.st_ino
         if stamp != self._stamp:
             self._keys = {key.id: key for key in _read(self.path).keys}
@@ -175,10 +189,16 @@ class KeyFile:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        with open(file, "a") as lock:  # noqa: PTH123 - a mode
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        path, until = self.path.with_suffix(".lock"), time.monotonic() + _LOCKED_S
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            while not try_lock(file, fcntl.LOCK_EX, path):
+                if time.monotonic() >= until:
+                    raise Refused(f"{self.path} is being changed by a process that has {path} open: end that one")
+                time.sleep(_PAUSE_S)
             yield
+        finally:
+            os.close(file)
 
     def _write(self, keys: Sequence[ApiKey]) -> None:
         text = KeyDocument(keys=tuple(keys)).model_dump_json(indent=2)
@@ -186,12 +206,18 @@ class KeyFile:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, in one step; a fault, as of a full disk, leaves it as it was."""
+    """Write a file that only its owner can read, in one step; it is on disk when this returns.
+
+    A fault, as of a full disk, leaves it as it was.
+    """
     made = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:  # noqa: PTH123 - a mode
             file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
         made.replace(path)
+        sync_directory(path.parent)
     finally:
         made.unlink(missing_ok=True)  # there only after a fault
 
@@ -203,8 +229,12 @@ def _read(path: Path) -> KeyDocument:
     except FileNotFoundError:
         return KeyDocument()
     except (OSError, ValueError) as error:
-        why = describe(error) if isinstance(error, ValidationError) else str(error)
-        raise Refused(f"{path}: not a file of keys: {why}; write it with `eunoe keys create`") from None
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError | ValueError) -> Refused:
+    why = describe(error) if isinstance(error, ValidationError) else str(error)
+    return Refused(f"{path}: not a file of keys: {why}; write it with `eunoe keys create`")
 
 
 def kept_key(keys: KeyFile, secret_file: Path, plan: KeyPlan) -> str:

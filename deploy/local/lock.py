@@ -30,20 +30,26 @@ class DirectoryLock:
         """
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._lock(file)
+        except BaseException:
+            os.close(file)
+            raise
+        self._file = file
+
+    def _lock(self, file: int) -> None:
         tries = _TRIES
-        while not _try_lock(file, fcntl.LOCK_EX):
+        while not try_lock(file, fcntl.LOCK_EX, self._path):
             tries -= 1
             if tries:
                 time.sleep(_PAUSE_SECONDS)
                 continue
             owner = os.read(file, 32).decode(errors="replace").strip() or "unknown"
-            os.close(file)
             raise Refused(
                 f"{self._path.parent} is in use by process {owner}; stop that process, or choose another directory"
             )
         os.ftruncate(file, 0)
         os.write(file, str(os.getpid()).encode())
-        self._file = file
 
     def release(self) -> None:
         """Release the lock; does nothing where it is not held."""
@@ -58,9 +64,10 @@ class DirectoryLock:
             file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return False
-        free = _try_lock(file, fcntl.LOCK_SH)
-        os.close(file)
-        return not free
+        try:
+            return not try_lock(file, fcntl.LOCK_SH, self._path)
+        finally:
+            os.close(file)
 
     def __enter__(self) -> Self:
         self.acquire()
@@ -72,9 +79,15 @@ class DirectoryLock:
         self.release()
 
 
-def _try_lock(file: int, kind: int) -> bool:
+def try_lock(file: int, kind: int, path: Path) -> bool:
+    """Whether the open file ``path`` is now locked, as ``kind`` says (`fcntl.LOCK_EX` or `fcntl.LOCK_SH`), at once.
+
+    Raises ``OSError``, which names the file, where its file system has no locks.
+    """
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as fault:
+        raise OSError(fault.errno, f"cannot be locked: {fault.strerror}", str(path)) from fault
     return True

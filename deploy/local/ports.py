@@ -29,13 +29,16 @@ class PortReservations:
         self._reserved: set[int] = set()
 
     def reserve(self, port: int) -> bool:
-        """Whether ``port`` is now reserved for this process and was not before; raises `OSError` without the file."""
+        """Whether ``port`` is now reserved for this process and was not before.
+
+        Raises `OSError` without the file, and where its file system has no locks.
+        """
         file = self._descriptor()
         if port in self._reserved:
             return False
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
-        except OSError:
+        except (BlockingIOError, PermissionError):  # either says that another process has it
             return False
         self._reserved.add(port)
         return True
@@ -75,6 +78,6 @@ def bind_error(port: int) -> OSError | None:
 
 
 def _reserve(port: int) -> bool:
-    with contextlib.suppress(OSError):  # no file can be made there: then a port is only free, not reserved
+    with contextlib.suppress(OSError):  # no file or no lock can be made there: then a port is only free, not reserved
         return _reservations.reserve(port)
     return True

@@ -1,5 +1,6 @@
 """API keys, tokens, rate limits and the description of the routes."""
 
+import fcntl
 import json
 import stat
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ from jsonschema import Draft202012Validator
 from jwt.algorithms import ECAlgorithm
 
 from eunoe.deploy.cli import keys as commands
+from eunoe.deploy.gateway import keys as keys_module
 from eunoe.deploy.gateway.credentials import TokenChecker
 from eunoe.deploy.gateway.keys import ANY_TENANT, Caller, KeyFile, KeyPlan, KeyScope, kept_key, new_key, write_private
 from eunoe.deploy.gateway.limits import ProcessLimiter, Rate
@@ -21,6 +23,7 @@ from eunoe.deploy.gateway.routing import ROUTES
 from eunoe.deploy.settings.sections import GatewaySettings
 from eunoe.schemas.errors import Refused
 from tests.support.command import Finished, eunoe
+from tests.support.disk import synced
 from tests.support.gateway import make_gateway
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -73,6 +76,26 @@ def test_a_write_that_fails_leaves_the_keys_as_they_were_and_no_other_file(tmp_p
     with pytest.raises(UnicodeEncodeError):
         write_private(tmp_path / "keys.json", "\ud800")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("keys.json", "kept")]
+
+
+def test_a_change_is_on_disk_when_it_is_said_to_be_made(tmp_path, monkeypatch):
+    keys, (_, kept) = KeyFile(tmp_path / "keys.json"), new_key(PLAN, NOW)
+    for change in (lambda: keys.add(kept), lambda: keys.revoke([kept.id])):
+        with monkeypatch.context() as watched:
+            paths = synced(watched)
+            change()
+        assert [path.name.partition(".json")[0] for path in paths] == [".keys", tmp_path.name]
+
+
+def test_a_change_waits_for_another_and_not_for_ever(tmp_path, monkeypatch):
+    keys, (_, kept) = KeyFile(tmp_path / "keys.json"), new_key(PLAN, NOW)
+    monkeypatch.setattr(keys_module, "_LOCKED_S", 0.05)
+    with (tmp_path / "keys.lock").open("a") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(Refused, match=r"keys\.json is being changed by a process that has .*keys\.lock open"):
+            keys.add(kept)
+    keys.add(kept)
+    assert keys.all() == [kept]
 
 
 def test_the_key_of_a_data_directory_is_made_once(tmp_path):

@@ -6,7 +6,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from os import fstat, getuid
 from os.path import samestat
@@ -14,6 +14,7 @@ from pathlib import Path
 from stat import S_IMODE, S_ISDIR
 from typing import IO, Final
 
+from eunoe.deploy.local.lock import try_lock
 from eunoe.schemas.base import write_time
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.topics import TopicNames
@@ -91,16 +92,12 @@ def _locked(folder: Path) -> IO[str] | None:
 
     `None` where another process holds it, or has just removed the folder: a lock of a file that is gone locks nothing.
     """
-    lock: IO[str] | None = None
-    try:
-        lock = (folder / _LOCK).open("a")
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if samestat(fstat(lock.fileno()), (folder / _LOCK).stat()):
+    path = folder / _LOCK
+    with suppress(FileNotFoundError), ExitStack() as closing:
+        lock = closing.enter_context(path.open("a"))
+        if try_lock(lock.fileno(), fcntl.LOCK_EX, path) and samestat(fstat(lock.fileno()), path.stat()):
+            closing.pop_all()
             return lock
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    if lock is not None:
-        lock.close()
     return None
 
 
