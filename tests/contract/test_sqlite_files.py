@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from eunoe.schemas.errors import Unavailable
 from eunoe.workers.stores.data_keys_sqlite import SqliteKeyStore
 from eunoe.workers.stores.key_wrapping import OperatorKeys
 from eunoe.workers.stores.sqlite_erasures import SqliteErasures
@@ -55,3 +56,14 @@ async def test_a_file_that_others_could_read_is_closed_to_them(
     path.chmod(0o644)
     await opened(path)
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_the_ledger_is_on_disk_when_a_change_is_said_to_be_made_and_overwrites_what_goes(tmp_path: Path) -> None:
+    with SqliteErasures(tmp_path / "ledger.sqlite")._opened() as file:
+        found = [file.execute(f"PRAGMA {name}").fetchone() for name in ("synchronous", "secure_delete", "journal_mode")]
+    assert found == [(3,), (1,), ("delete",)], "3: also that the journal is gone"
+
+
+async def test_a_ledger_that_cannot_be_looked_for_is_unavailable(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match=r"the ledger of erasures .*File name too long"):
+        await SqliteErasures(tmp_path / ("x" * 300)).erasures()

@@ -21,12 +21,11 @@ from eunoe.schemas.keys import (
 )
 from eunoe.workers.stores.data_keys import missing_key
 from eunoe.workers.stores.key_wrapping import ROOT, OperatorKeys, StoreSecrets, WrappedKey, new_data_key
-from eunoe.workers.stores.sqlite_files import private_file
+from eunoe.workers.stores.sqlite_files import connect, private_file
 
 T = TypeVar("T")
 
 _BUSY_S: Final = 10.0
-_PRAGMAS: Final = ("secure_delete = ON", "journal_mode = DELETE", "synchronous = EXTRA", "temp_store = MEMORY")
 _IS_MADE: Final = "SELECT 1 FROM sqlite_master WHERE name = 'store'"
 _TABLES: Final = """
 CREATE TABLE store (name TEXT PRIMARY KEY, version INTEGER NOT NULL, sealed BLOB NOT NULL);
@@ -122,9 +121,7 @@ class SqliteKeyStore:
     def _open(self) -> None:
         found = private_file(self._path)
         self._inode = (found.st_dev, found.st_ino)
-        self._database = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None)
-        for pragma in _PRAGMAS:
-            self._database.execute(f"PRAGMA {pragma}")
+        self._database = connect(self._path, _BUSY_S, transactions=False)
         if not self._ask(_IS_MADE):
             self._make()
         ((version, sealed),) = self._ask("SELECT version, sealed FROM store WHERE name = ?", ROOT)

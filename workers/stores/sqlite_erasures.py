@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from secrets import token_bytes
 
@@ -27,7 +27,7 @@ from eunoe.workers.stores.erasures import (
     SECRET_BYTES,
     Entry,
 )
-from eunoe.workers.stores.sqlite_files import private_file
+from eunoe.workers.stores.sqlite_files import connect, private_file
 
 _BUSY_S = 30.0
 _MAKE = """
@@ -126,28 +126,30 @@ class SqliteErasures:
 
     async def _read(self, kind: str, key: str | None) -> list[str]:
         def read() -> list[str]:
-            if not self._path.exists():
+            if not self._is_there():
                 return []
             with self._opened() as file:
                 return [body for (body,) in file.execute(_READ, (kind, key, key))]
 
         return await asyncio.to_thread(read)
 
+    def _is_there(self) -> bool:
+        with self._telling_faults():
+            return self._path.exists()
+
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
         """A transaction; raises `Unavailable` where the file cannot be opened, read or written."""
-        try:
+        with self._telling_faults():
             private_file(self._path)
-            file = sqlite3.connect(self._path, timeout=_BUSY_S)
-            try:
-                file.execute("PRAGMA journal_mode = DELETE")
-                file.execute("PRAGMA synchronous = FULL")
-                file.execute("PRAGMA secure_delete = ON")
-                with file:
-                    file.execute(_MAKE)
-                    file.execute(_MAKE_LEASE)
-                    yield file
-            finally:
-                file.close()
+            with closing(connect(self._path, _BUSY_S, transactions=True)) as file, file:
+                file.execute(_MAKE)
+                file.execute(_MAKE_LEASE)
+                yield file
+
+    @contextmanager
+    def _telling_faults(self) -> Iterator[None]:
+        try:
+            yield
         except (OSError, sqlite3.Error) as fault:
             raise Unavailable(f"the ledger of erasures {self._path}: {fault}", "the ledger of erasures") from fault

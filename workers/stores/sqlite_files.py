@@ -1,12 +1,30 @@
 """Files of SQLite that their owner alone reads."""
 
 import os
+import sqlite3
 import threading
 from pathlib import Path
 from typing import Final
 
 _MAKING: Final = threading.Lock()
 _OWNER: Final = 0o600
+_PRAGMAS: Final = ("secure_delete = ON", "journal_mode = DELETE", "synchronous = EXTRA", "temp_store = MEMORY")
+"""What is deleted is overwritten. Without EXTRA a power failure may bring the journal of a commit back, and undo it."""
+
+
+def connect(path: Path, busy_s: float, *, transactions: bool) -> sqlite3.Connection:
+    """A connection to a file whose changes are on disk when they are committed; it waits ``busy_s`` for the others.
+
+    ``transactions``: whether the module begins one by itself before a change. Raises ``sqlite3.Error``.
+    """
+    file = sqlite3.connect(path, timeout=busy_s, isolation_level="DEFERRED" if transactions else None)
+    try:
+        for pragma in _PRAGMAS:
+            file.execute(f"PRAGMA {pragma}")
+    except sqlite3.Error:
+        file.close()
+        raise
+    return file
 
 
 def private_file(path: Path) -> os.stat_result:
