@@ -3,6 +3,7 @@
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from eunoe.schemas.errors import Unavailable
+from eunoe.workers.stores import data_keys_sqlite
 from eunoe.workers.stores.data_keys_sqlite import SqliteKeyStore
 from eunoe.workers.stores.key_wrapping import OperatorKeys
 from eunoe.workers.stores.sqlite_erasures import SqliteErasures
@@ -67,3 +69,20 @@ async def test_the_ledger_is_on_disk_when_a_change_is_said_to_be_made_and_overwr
 async def test_a_ledger_that_cannot_be_looked_for_is_unavailable(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match=r"the ledger of erasures .*File name too long"):
         await SqliteErasures(tmp_path / ("x" * 300)).erasures()
+
+
+async def test_others_may_write_while_all_keys_are_wrapped_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, moments = tmp_path / "keys.sqlite", list[bool]()
+    old = await SqliteKeyStore.open(path, OperatorKeys({1: bytes(32)}))
+    made = [await old.current(f"t/{number}") for number in range(5)]
+    await old.close()
+    store = await SqliteKeyStore.open(path, OperatorKeys({1: bytes(32), 2: b"2" * 32}))
+    monkeypatch.setattr(data_keys_sqlite, "_AT_ONCE", 2)
+    monkeypatch.setattr(time, "sleep", lambda _: moments.append(another_process_may_write(path)))
+    assert (await store.rewrap(), moments) == (5, [True] * 3)
+    await store.close()
+    new = await SqliteKeyStore.open(path, OperatorKeys({2: b"2" * 32}))
+    assert [await new.current(f"t/{number}") for number in range(5)] == made
+    await new.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -26,6 +27,10 @@ from eunoe.workers.stores.sqlite_files import connect, private_file
 T = TypeVar("T")
 
 _BUSY_S: Final = 10.0
+_AT_ONCE: Final = 500
+"""Keys that one transaction wraps anew."""
+_GIVE_WAY_S: Final = 0.03
+"""Seconds between two of them, in which SQLite lets others that wait look again."""
 _IS_MADE: Final = "SELECT 1 FROM sqlite_master WHERE name = 'store'"
 _TABLES: Final = """
 CREATE TABLE store (name TEXT PRIMARY KEY, version INTEGER NOT NULL, sealed BLOB NOT NULL);
@@ -221,18 +226,30 @@ class SqliteKeyStore:
         return KeyStoreStatus(self._id, count, self._keks.version)
 
     def _rewrap(self) -> int:
-        newest = self._keks.version
+        """Wrap a few keys at a time: while one transaction wrapped all, nobody else could make or even read a key."""
+        numbers = [0]
+        while some := self._rewrap_some(numbers[-1]):
+            numbers += some
+            time.sleep(_GIVE_WAY_S)
         with self._transaction() as database:
             ((version, sealed),) = database.execute("SELECT version, sealed FROM store").fetchall()
-            if version != newest:
+            if version != self._keks.version:
                 root = self._keks.wrap(ROOT, self._keks.unwrap(ROOT, WrappedKey(version, sealed), self._name))
                 database.execute("UPDATE store SET version = ?, sealed = ?", (root.version, root.sealed))
-            old = database.execute("SELECT id, version, sealed FROM keys WHERE version < ?", (newest,)).fetchall()
-            for id_, version, sealed in old:
+        return len(numbers) - 1
+
+    def _rewrap_some(self, after: int) -> list[int]:
+        """Wrap the next keys anew that are under an older version; returns their numbers, none where no more are."""
+        question = (
+            "SELECT number, id, version, sealed FROM keys WHERE number > ? AND version < ? ORDER BY number LIMIT ?"
+        )
+        with self._transaction() as database:
+            old = database.execute(question, (after, self._keks.version, _AT_ONCE)).fetchall()
+            for _, id_, version, sealed in old:
                 wrapped = self._opened.wrap(self._opened.unwrap(id_, WrappedKey(version, sealed)))
                 change = (wrapped.version, wrapped.sealed, id_)
                 database.execute("UPDATE keys SET version = ?, sealed = ? WHERE id = ?", change)
-        return len(old)
+        return [number for number, *_ in old]
 
 
 def _now() -> str:
