@@ -10,7 +10,7 @@ from eunoe.deploy.cli.eval import app
 from eunoe.deploy.evaluate.prompts import inputs
 from eunoe.deploy.evaluate.prompts.cases import chosen, read_cases
 from eunoe.deploy.evaluate.prompts.deciding import DECIDERS
-from eunoe.deploy.evaluate.prompts.kept import AnswerFile
+from eunoe.deploy.evaluate.prompts.kept import AnswerFile, KeptAnswer
 from eunoe.deploy.evaluate.prompts.matching import abstains, has, script_fault
 from eunoe.deploy.evaluate.prompts.run import run_cases
 from eunoe.deploy.evaluate.prompts.table import ALL, failures, named_rows, stage_rows
@@ -157,7 +157,7 @@ async def test_a_malformed_case_is_named():
         await run_cases([wrong], Settings(), [], AnswerFile(None), lambda: None)
 
 
-def test_a_half_written_answer_is_asked_again(tmp_path):
+def test_a_half_written_answer_is_asked_again_and_kept(tmp_path):
     path = tmp_path / "answers.jsonl"
     path.write_text(
         '{"key": "a", "answer": "{}", "seconds": 1, "prompt_tokens": 2, "completion_tokens": 3}\n{"key": "b"'
@@ -165,6 +165,9 @@ def test_a_half_written_answer_is_asked_again(tmp_path):
     kept = AnswerFile(path)
     assert kept.get("a") is not None
     assert kept.get("b") is None
+    asked = KeptAnswer(key="b", answer="{}", seconds=1, prompt_tokens=2, completion_tokens=3)
+    kept.put(asked)
+    assert AnswerFile(path).get("b") == asked
 
 
 @pytest.mark.parametrize(

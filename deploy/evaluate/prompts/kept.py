@@ -1,10 +1,11 @@
 """A language model whose answers to the cases are kept in a file, with their cost, so that a repeat is free."""
 
 import asyncio
+import os
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import orjson
 
@@ -63,10 +64,19 @@ class AnswerFile:
             return
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("ab") as file:
-                file.write(orjson.dumps(kept.model_dump(), option=orjson.OPT_APPEND_NEWLINE))
+            with self._path.open("a+b") as file:
+                begin = b"\n" if _is_torn(file) else b""  # or this answer would be lost with the half line before it
+                file.write(begin + orjson.dumps(kept.model_dump(), option=orjson.OPT_APPEND_NEWLINE))
         except OSError as error:
             raise Refused(f"{self._path}: answers cannot be kept: {error.strerror}") from None
+
+
+def _is_torn(file: BinaryIO) -> bool:
+    """Whether the last line has no end, as a run leaves it that was killed."""
+    if not file.seek(0, os.SEEK_END):
+        return False
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) != b"\n"
 
 
 @dataclass(slots=True)
