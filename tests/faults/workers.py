@@ -72,23 +72,22 @@ class Worker:
     exits: Counter[int] = field(default_factory=Counter)
     pid: int | None = None
     _keeping: "asyncio.Task[None] | None" = None
-    _stopping: bool = False
-    _ended: asyncio.Event = field(default_factory=asyncio.Event)
+    _stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     def begin(self) -> None:
         """Start, and start again after every end until `stop`."""
         self._keeping = asyncio.create_task(self._keep())
 
     async def _keep(self) -> None:
-        while not self._stopping:
-            self._ended.clear()
+        while not self._stopping.is_set():
             self.pid, end = await self.start(["worker", self.stage], self.variables, self.log)
+            if self._stopping.is_set():  # `stop` found no process that it could tell
+                self.send(signal.SIGTERM)
             code = await end
             self.pid = None
-            self._ended.set()
             self.exits[code] += 1
-            if not self._stopping:
-                await asyncio.sleep(AGAIN_S)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), AGAIN_S)
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the process that runs now; nothing where none does."""
@@ -101,19 +100,15 @@ class Worker:
         return self.log.read_bytes().count(b"ready: ") if self.log.exists() else 0
 
     async def stop(self, timeout_s: float = 60.0) -> bool:
-        """SIGTERM, and SIGKILL after the deadline; False: the deadline passed."""
-        self._stopping = True
-        gentle = True
-        if self.pid is not None:
-            self.send(signal.SIGCONT)
-            self.send(signal.SIGTERM)
-            try:
-                await asyncio.wait_for(self._ended.wait(), timeout_s)
-            except TimeoutError:
-                gentle = False
-                self.send(signal.SIGKILL)
-                await self._ended.wait()
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.gather(self._keeping, return_exceptions=True)
-        return gentle
+        """SIGTERM, and SIGKILL after the deadline; False: the deadline passed. Also one that is being started ends."""
+        self._stopping.set()
+        if self._keeping is None:
+            return True
+        for number in (signal.SIGCONT, signal.SIGTERM):
+            self.send(number)
+        gentle, _ = await asyncio.wait({self._keeping}, timeout=timeout_s)
+        while not self._keeping.done():
+            self.send(signal.SIGKILL)
+            await asyncio.wait({self._keeping}, timeout=AGAIN_S)
+        await asyncio.gather(self._keeping, return_exceptions=True)
+        return bool(gentle)
