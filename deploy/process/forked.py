@@ -85,7 +85,7 @@ class ForkServer:
         """Start `eunoe` with ``words`` and the environment ``variables``.
 
         ``outputs``: descriptors for standard output and error; they stay open here. Raises `Unavailable` where the
-        server has ended.
+        server has ended. Who is cancelled meanwhile leaves no process: it is killed as soon as it is there.
         """
         started: Future[Forked] = Future()
         order = Order(next(self._tickets), list(words), dict(variables), str(directory or Path.cwd()))
@@ -97,7 +97,11 @@ class ForkServer:
             socket.send_fds(self._orders, [order.to_bytes()], outputs)
         except OSError as fault:
             raise Unavailable(f"the fork server takes no order: {fault}", _SERVER) from fault
-        return await asyncio.wrap_future(started)
+        try:
+            return await asyncio.shield(asyncio.wrap_future(started))
+        except asyncio.CancelledError:
+            started.add_done_callback(_end_unwanted)
+            raise
 
     def close(self) -> None:
         """End the server and all that it started."""
@@ -121,6 +125,11 @@ class ForkServer:
                 waiting.set_exception(Unavailable("the fork server has ended", _SERVER))
             for forked in self._running.values():
                 forked.ended.set_result(-signal.SIGKILL)  # as the kernel ends them
+
+
+def _end_unwanted(started: "Future[Forked]") -> None:
+    if started.exception() is None:
+        started.result().kill()
 
 
 def _received(orders: socket.socket) -> bytes:

@@ -3,13 +3,14 @@
 import asyncio
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
-from eunoe.deploy.process.fork_server import News, Order
+from eunoe.deploy.process.fork_server import MAX_ORDER, News, Order
 from eunoe.deploy.process.forked import Forked, ForkServer, read_pipe, started_fork_server
 from eunoe.schemas.errors import Unavailable
 from tests.support.command import FORKING, environment, until
@@ -82,6 +83,29 @@ async def test_a_signal_that_ends_a_fork_is_its_exit_code(forked: Forked) -> Non
     async with asyncio.timeout(20):
         assert await forked.wait() == -signal.SIGKILL
     forked.kill()  # nothing left to signal
+
+
+async def test_a_fork_that_is_no_longer_wanted_ends_and_others_are_heard_of() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    unwanted, wanted = [await asyncio.create_subprocess_exec("sleep", "60") for _ in range(2)]
+    server = ForkServer(ours)
+    starting = asyncio.create_task(server.start(["x"], {}, (1, 2)))
+    await asyncio.to_thread(theirs.recv, MAX_ORDER)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    theirs.send(News(unwanted.pid, ticket=0).to_bytes())
+    async with asyncio.timeout(20):
+        assert await unwanted.wait() == -signal.SIGKILL
+        starting = asyncio.create_task(server.start(["x"], {}, (1, 2)))
+        await asyncio.to_thread(theirs.recv, MAX_ORDER)
+        theirs.send(News(wanted.pid, ticket=1).to_bytes())
+        forked = await starting
+    assert (forked.pid, wanted.returncode) == (wanted.pid, None)
+    wanted.kill()
+    await wanted.wait()
+    theirs.close()
+    server.close()
 
 
 async def test_forks_end_with_a_killed_server_and_later_ones_are_refused(tmp_path: Path) -> None:
