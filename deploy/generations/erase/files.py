@@ -1,14 +1,16 @@
 """Lets the servers rewrite their files, which keep what was deleted."""
 
 import asyncio
+from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from eunoe.deploy.clients.bootstrap import Clients
 from eunoe.deploy.generations.erase.receipt import NotCovered
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Collection
+from eunoe.workers.stores.connection import RedisClient
 
 _POLL_S = 0.05
 _REWRITE_S = 600.0
@@ -16,7 +18,7 @@ _REWRITE_S = 600.0
 
 async def rewrite_files(clients: Clients, settings: Settings) -> tuple[NotCovered, ...]:
     """Rewrite Redis' append-only file and the files of the embedded Qdrant; returns what could not be rewritten."""
-    left = await _rewrite_redis(clients)
+    left = await rewrite_redis(clients.redis)
     if not settings.broker.embedded:
         points = NotCovered(
             place="qdrant: segments and write-ahead log on disk",
@@ -29,28 +31,37 @@ async def rewrite_files(clients: Clients, settings: Settings) -> tuple[NotCovere
     return left
 
 
-async def _rewrite_redis(clients: Clients) -> tuple[NotCovered, ...]:
-    """BGREWRITEAOF, waited for; a server without the file, or that refuses, is named."""
+async def rewrite_redis(redis: RedisClient) -> tuple[NotCovered, ...]:
+    """BGREWRITEAOF, waited for; a server without the file, that refuses, or whose disk takes no new one, is named."""
     where = "redis: append-only file"
-    if not isinstance(clients.redis, Redis):
+    if not isinstance(redis, Redis):
         why = "a cluster: rewrite it on each node (BGREWRITEAOF)"
         return (NotCovered(place=where, why=why, until="each node has rewritten it"),)
     try:
-        if not await _persistence(clients.redis, "aof_enabled"):
-            return ()
-        await clients.redis.bgrewriteaof()
         async with asyncio.timeout(_REWRITE_S):
-            await _rewritten(clients.redis)
+            if not int((await _idle(redis)).get("aof_enabled", 0)):
+                return ()
+            await _begin_rewrite(redis)
+            outcome = (await _idle(redis)).get("aof_last_bgrewrite_status")
     except (RedisError, TimeoutError) as fault:
         return (NotCovered(place=where, why=f"not rewritten: {fault}", until="BGREWRITEAOF"),)
-    return ()
+    if outcome == "ok":
+        return ()
+    return (NotCovered(place=where, why="not rewritten: BGREWRITEAOF failed, see its log", until="BGREWRITEAOF"),)
 
 
-async def _rewritten(redis: Redis) -> None:
-    while await _persistence(redis, "aof_rewrite_in_progress") + await _persistence(redis, "aof_rewrite_scheduled"):  # noqa: ASYNC110 - Redis tells nobody
-        await asyncio.sleep(_POLL_S)
+async def _begin_rewrite(redis: Redis) -> None:
+    try:
+        await redis.bgrewriteaof()
+    except ResponseError as fault:
+        if "in progress" not in str(fault):  # one that began since will do: what was deleted is gone from the memory
+            raise
 
 
-async def _persistence(redis: Redis, name: str) -> int:
-    found = await redis.info("persistence")
-    return int(found.get(name, 0))
+async def _idle(redis: Redis) -> dict[str, Any]:
+    """The state of the server's files, once none is being rewritten."""
+    while True:
+        found: dict[str, Any] = await redis.info("persistence")
+        if not int(found.get("aof_rewrite_in_progress", 0)) and not int(found.get("aof_rewrite_scheduled", 0)):
+            return found
+        await asyncio.sleep(_POLL_S)  # Redis tells nobody
