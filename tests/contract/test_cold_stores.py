@@ -19,6 +19,7 @@ from eunoe.workers.stores.cold_mark import ColdMark
 from eunoe.workers.stores.cold_stores import FolderColdStore, MemoryColdStore, ObjectColdStore, cold_store
 from eunoe.workers.stores.connection import RedisConnection
 from eunoe.workers.stores.keys import Keys
+from tests.support.disk import synced
 
 
 @pytest.fixture(params=["memory", "folder", "obstore memory", "obstore folder"])
@@ -76,6 +77,20 @@ async def test_a_folder_that_is_away_is_told_and_not_made(tmp_path: Path) -> Non
         await missing.get("a/b")
     with pytest.raises(Unavailable, match="mount it, or make it"):
         await missing.names("a")
+    with pytest.raises(Unavailable, match="mount it, or make it"):
+        await missing.remove(["a/b"])
+
+
+async def test_a_deletion_is_on_disk_when_it_is_said_to_be_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FolderColdStore(tmp_path)
+    for name in ("v1/x/1", "v1/y/2", "v1/y/3"):
+        await store.put(name, b"")
+    paths = synced(monkeypatch)
+    await store.remove(["v1/x/1", "v1/y/2", "v1/y/none"])
+    assert paths == [tmp_path / "v1", tmp_path / "v1" / "y", tmp_path / "v1" / "y"]
+    assert await store.names("v1") == ["v1/y/3"]
 
 
 async def test_a_folder_that_hangs_is_told(tmp_path: Path) -> None:

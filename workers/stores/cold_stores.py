@@ -6,6 +6,7 @@ import re
 import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
@@ -125,7 +126,7 @@ class FolderColdStore:
         return await self._off_loop(self._names, self.root / _check(folder))
 
     async def remove(self, names: Sequence[str]) -> None:
-        """Delete files, and folders that they leave empty."""
+        """Delete files, and folders that they leave empty; on disk when this returns."""
         for name in names:
             await self._off_loop(self._remove, self.root / _check(name))
 
@@ -188,14 +189,22 @@ class FolderColdStore:
         return sorted(path.relative_to(self.root).as_posix() for path in files)
 
     def _remove(self, path: Path) -> None:
+        self._check_there()
         path.unlink(missing_ok=True)
-        for folder in path.parents:
-            if folder == self.root:
-                break
-            try:
-                folder.rmdir()
-            except OSError:  # not empty, or another process has removed it
-                break
+        folder = path.parent
+        while folder != self.root and _remove_empty(folder):
+            folder = folder.parent
+        with suppress(FileNotFoundError):  # another process has just removed it
+            _sync_folder(folder)  # or a power failure would bring back what has been erased
+
+
+def _remove_empty(folder: Path) -> bool:
+    """Remove a folder that is empty; returns whether it is gone."""
+    try:
+        folder.rmdir()
+    except OSError:  # not empty, or another process was first
+        return not folder.exists()
+    return True
 
 
 def _sync_folder(folder: Path) -> None:
