@@ -4,8 +4,8 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -118,7 +118,8 @@ class LocalStack:
         server does not answer. No server is left running then.
         """
         try:
-            await self._start()
+            with self.unchanged():
+                await self._start()
         except BaseException:
             await self._closing.aclose()
             raise
@@ -128,6 +129,15 @@ class LocalStack:
         """Stop all; mark a clean stop if `mark_drained` was called, and Redis and Qdrant ended by themselves."""
         self._urls = None
         await self._closing.aclose()
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """A part of a start in which nothing is derived: a fault in it leaves the directory as clean as it was."""
+        try:
+            yield
+        except BaseException:
+            self._drained = self._clean_start
+            raise
 
     def mark_drained(self) -> None:
         """Note that all stages and the journal are drained; call it just before `stop`."""
@@ -227,6 +237,7 @@ class LocalStack:
             self._directory = Path(tempfile.mkdtemp(prefix="eunoe-"))
             await self._sweep_at_end(self._directory)
             self._closing.enter_context(DirectoryLock(self._directory))
+            self._closing.push_async_callback(self._stop_servers)
             return 1
         self._directory = self._given
         self._closing.enter_context(DirectoryLock(self._given))
@@ -234,6 +245,7 @@ class LocalStack:
         remove_notice(self._directory)
         make_kek(self._directory / KEK, self._directory / KEY_STORE)
         epoch, self._clean_start = KeptData(self._given).begin()
+        self._closing.push_async_callback(self._stop_servers)  # also where none was started: it writes the marker
         return epoch
 
     async def _sweep_at_end(self, directory: Path) -> None:
@@ -244,7 +256,6 @@ class LocalStack:
 
     async def _start_servers(self, commands: Iterable[tuple[ServerAt, int]]) -> list[str]:
         """Start the servers side by side, each on its port; returns their addresses in the same order."""
-        self._closing.push_async_callback(self._stop_servers)
         starts = [asyncio.create_task(self._start_server(server_at, port)) for server_at, port in commands]
         try:
             return await asyncio.gather(*starts)

@@ -109,15 +109,16 @@ async def open_standalone(
     _check_http_port(options)
     async with LocalStack(options.data, options.ports) as stack, AsyncExitStack() as last, AsyncExitStack() as closing:
         unpinned = on_stack(settings, stack.urls)
-        settings = await live_settings(unpinned)
-        kept = stack.kept
-        if kept is not None:
-            kept.check_partitions(settings.partitions)
-        if options.workers:
-            await _check_erasures(settings)
-        await _create_topics(settings)
-        keys = await last.enter_async_context(open_data_keys(settings))
-        journal = await _restore(settings, stack, kept, report, keys) if kept is not None else None
+        with stack.unchanged():
+            settings = await live_settings(unpinned)
+            kept = stack.kept
+            if kept is not None:
+                kept.check_partitions(settings.partitions)
+            if options.workers:
+                await _check_erasures(settings)
+            await _create_topics(settings)
+            keys = await last.enter_async_context(open_data_keys(settings))
+            journal = await _restore(settings, stack, kept, report, keys) if kept is not None else None
         kills = [] if kills is None else kills
         workers = await _start_workers(settings, stack, closing, forks, kills) if options.workers else ()
         writer = await _start_journal(settings, stack, journal, last, keys) if journal is not None else None

@@ -34,6 +34,7 @@ from eunoe.deploy.local.servers import ServerProcess
 from eunoe.deploy.local.stack import LocalStack, Ports
 from eunoe.deploy.local.tansu import pacing
 from eunoe.deploy.local.tansu.activity import TRACE_TARGET
+from eunoe.deploy.process.standalone import StandaloneOptions, open_standalone
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.redact import without_login
@@ -224,6 +225,26 @@ async def test_a_kept_directory_keeps_redis_and_qdrant_and_counts_its_starts(tmp
         assert (stack.epoch, stack.clean_start) == (3, False)
 
 
+@pytest.mark.broker
+@pytest.mark.parametrize("clean", [True, False])
+async def test_a_start_that_is_refused_leaves_a_directory_as_clean_as_it_was(tmp_path: Path, clean: bool) -> None:
+    async with LocalStack(tmp_path) as stack:
+        KeptData(tmp_path).check_partitions(3)
+        if clean:
+            stack.mark_drained()
+    options = StandaloneOptions(data=tmp_path)
+    for _ in range(2):
+        with pytest.raises(Refused, match="made with 3 partitions"):
+            async with open_standalone(Settings(partitions=4), options, lambda *_: None):
+                pass
+        assert KeptData(tmp_path).was_clean() is clean
+    (tmp_path / "kept.json").write_text("{}{")
+    (tmp_path / "clean").unlink(missing_ok=True)
+    with pytest.raises(Refused, match=r"kept\.json is damaged"):
+        await LocalStack(tmp_path).start()
+    assert not KeptData(tmp_path).was_clean()
+
+
 def readable_by_others(directory: Path) -> list[str]:
     return [str(path) for path in (directory, *directory.rglob("*")) if path.lstat().st_mode & 0o077]
 
@@ -333,7 +354,7 @@ async def test_a_taken_port_is_told_and_nothing_is_left(tmp_path: Path) -> None:
     assert not any(alive(pid) for pid in stack.pids.values())
     assert find_stack(tmp_path) is None
     async with LocalStack(tmp_path) as again:
-        assert again.epoch == 2
+        assert (again.epoch, again.clean_start) == (2, True)
 
 
 @pytest.mark.broker
