@@ -135,7 +135,7 @@ class WorkerProcess:
         """Forward the child's log; returns its last line."""
         last = ""
         with LogFile(self._log_file) if self._log_file else contextlib.nullcontext() as file:
-            while line := await said.readline():
+            while line := await _next_line(said):
                 text = line.decode(errors="replace").rstrip()
                 if text.startswith("ready: "):
                     self._ready.set()
@@ -145,6 +145,15 @@ class WorkerProcess:
                     file.write([line])
                 last = text or last
         return last
+
+
+async def _next_line(said: asyncio.StreamReader) -> bytes:
+    """The next line; empty at the end. One that is longer than the stream's buffer is left out but for its end."""
+    while True:
+        try:
+            return await said.readline()
+        except ValueError:
+            log.debug("a part of a line of more than 64 kB is left out")
 
 
 class GatewayProcess(WorkerProcess):

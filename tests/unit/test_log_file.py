@@ -4,6 +4,8 @@ import asyncio
 import os
 from pathlib import Path
 
+import pytest
+
 from eunoe.deploy.local.log_file import LogFile
 from eunoe.deploy.local.tansu.activity import TRACE_TARGET, BrokerOutput
 from eunoe.deploy.process.supervisor import WorkerProcess
@@ -33,6 +35,16 @@ async def test_a_worker_whose_log_cannot_be_written_is_heard_all_the_same(tmp_pa
     worker = WorkerProcess(["all"], {}, tmp_path / "log")
     with room_for(0):
         assert await worker._listen(said) == "the last words"
+
+
+@pytest.mark.parametrize("size", [100_000, 1_000_000])
+async def test_a_worker_that_logs_a_line_without_measure_is_heard_out(tmp_path: Path, size: int) -> None:
+    said = asyncio.StreamReader()
+    said.feed_data(b"a warning\n" + b"x" * size + b"\nthe last words\n")
+    said.feed_eof()
+    assert await WorkerProcess(["all"], {}, tmp_path / "log")._listen(said) == "the last words"
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert (lines[0], lines[-1]) == ("a warning", "the last words")
 
 
 async def test_a_broker_whose_log_cannot_be_written_still_wakes_those_who_wait(tmp_path: Path) -> None:
