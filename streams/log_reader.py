@@ -1,6 +1,6 @@
 """Readers of the log: the sealed topic `log`, where there is a key store, then `conversations`, its inbox."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
 from eunoe.schemas.keys import KeyStore
@@ -14,7 +14,7 @@ from eunoe.streams.topics import Topic, TopicNames
 
 async def read_both(
     kafka: KafkaSettings, names: TopicNames, begin: Mapping[tuple[str, int], int] | None = None
-) -> AsyncIterator[Record]:
+) -> AsyncGenerator[Record]:
     """All records of both topics as they are stored; `log` first: else a record could expire before it is read.
 
     ``begin`` gives the first offset to read, by topic and partition; the default is the first one there is. Raises as
@@ -22,8 +22,9 @@ async def read_both(
     """
     for topic in log_topics(names):
         first = {partition: offset for (one, partition), offset in (begin or {}).items() if one == topic}
-        async for record in read_all(kafka, names, topic, begin=first):
-            yield record
+        async with aclosing(read_all(kafka, names, topic, begin=first)) as records:
+            async for record in records:
+                yield record
 
 
 def log_topics(names: TopicNames) -> tuple[Topic, ...]:

@@ -58,8 +58,9 @@ async def read_one(kafka: KafkaSettings, names: TopicNames, topic: str, place: t
         where = TopicPartition(names.name(topic), partition)
         (whole,) = await _stretches(kafka, consumer, [where], {})
         if whole.begin <= offset < whole.end:
-            async for found in _read_stretch(kafka, consumer, _Stretch(where, offset, offset + 1)):
-                return as_record(topic, found)
+            async with aclosing(_read_stretch(kafka, consumer, _Stretch(where, offset, offset + 1))) as stored:
+                async for found in stored:
+                    return as_record(topic, found)
     return None
 
 
@@ -74,8 +75,9 @@ async def read_partition(
     async with open_consumer(kafka, brief=True) as consumer:
         where = TopicPartition(names.name(topic), partition)
         (stretch,) = await _stretches(kafka, consumer, [where], {partition: begin})
-        async for found in _read_stretch(kafka, consumer, stretch):
-            yield as_record(topic, found)
+        async with aclosing(_read_stretch(kafka, consumer, stretch)) as stored:
+            async for found in stored:
+                yield as_record(topic, found)
 
 
 async def read_range(
@@ -89,8 +91,10 @@ async def read_range(
     async with open_consumer(kafka, brief=True) as consumer:
         where = TopicPartition(names.name(topic), partition)
         (whole,) = await _stretches(kafka, consumer, [where], {partition: first})
-        async for found in _read_stretch(kafka, consumer, _Stretch(where, whole.begin, min(end, whole.end))):
-            yield as_record(topic, found)
+        part = _Stretch(where, whole.begin, min(end, whole.end))
+        async with aclosing(_read_stretch(kafka, consumer, part)) as stored:
+            async for found in stored:
+                yield as_record(topic, found)
 
 
 async def offset_at(kafka: KafkaSettings, names: TopicNames, topic: str, partition: int, time_ms: int) -> int:

@@ -4,9 +4,10 @@ import asyncio
 import fcntl
 import os
 import shutil
+import sqlite3
 import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -46,6 +47,7 @@ class Log:
         self.records = records
         self.dies_at: int | None = None
         self.read: list[int] = []
+        self.is_closed = False
         monkeypatch.setattr(reading, "_BATCH", 10)
         for name in ("partitions_of", "check_log_is_open", "read_both", "read_range"):
             monkeypatch.setattr(reading, name, getattr(self, name))
@@ -55,12 +57,15 @@ class Log:
 
     async def check_log_is_open(self, *_: Any) -> None: ...
 
-    async def read_both(self, _kafka: Any, _names: Any, begin: Mapping[tuple[str, int], int]) -> AsyncIterator[Record]:
-        for one in self.records[begin.get((Topic.CONVERSATIONS, 0), 0) :]:
-            if one.offset == self.dies_at:
-                raise KeyboardInterrupt
-            self.read.append(one.offset)
-            yield one
+    async def read_both(self, _kafka: Any, _names: Any, begin: Mapping[tuple[str, int], int]) -> AsyncGenerator[Record]:
+        try:
+            for one in self.records[begin.get((Topic.CONVERSATIONS, 0), 0) :]:
+                if one.offset == self.dies_at:
+                    raise KeyboardInterrupt
+                self.read.append(one.offset)
+                yield one
+        finally:
+            self.is_closed = True
 
     async def read_range(self, *place: Any) -> AsyncIterator[Record]:
         *_, (first, end) = place
@@ -97,6 +102,19 @@ async def test_what_was_spooled_is_not_read_again_and_what_the_log_gained_is(log
     assert [*spool.records(b"default/c")] == log.records
     assert [*spool.conversations()] == [Spooled(b"default/c", 50, position(0, 49))]
     spool.close()
+
+
+async def test_a_spool_that_cannot_be_written_leaves_no_reader_of_the_log_open(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    log.is_closed = False
+    monkeypatch.setattr(Spool, "add", full)
+    with pytest.raises(sqlite3.OperationalError):
+        await log.spooled(tmp_path / "spool")
+    assert log.is_closed
 
 
 def test_conversations_are_taken_once_by_all_processes_the_longest_first(tmp_path: Path):

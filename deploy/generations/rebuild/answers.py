@@ -1,7 +1,7 @@
 """Reads recorded answers from their topic into their look-up in Redis, or into a local file."""
 
 import sqlite3
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,11 +28,13 @@ async def fill_lookup(settings: Settings, answers: RedisAnswers, places: Spool, 
     """
     places.create()
     filling = _Filling(answers, places, await answers.server())
-    async for record in read_all(settings.kafka_settings, settings.names, Topic.ANSWERS, begin=filling.begin()):
-        await filling.take(record)
-        if len(filling.batch) >= _BATCH:
-            await filling.flush()
-            report(filling.read)
+    reading = read_all(settings.kafka_settings, settings.names, Topic.ANSWERS, begin=filling.begin())
+    async with aclosing(reading) as records:
+        async for record in records:
+            await filling.take(record)
+            if len(filling.batch) >= _BATCH:
+                await filling.flush()
+                report(filling.read)
     await filling.flush()
     report(filling.read)
     return filling.read
@@ -91,8 +93,8 @@ class AnswersFile:
     async def read(self, settings: Settings, report: ReportCount) -> None:
         """Read all answers of the topic; raises `Unavailable`, or `Refused` where there is no topic."""
         read = 0
-        async with open_data_keys(settings) as keys:
-            async for answer, conversation in read_answers(settings, keys):
+        async with open_data_keys(settings) as keys, aclosing(read_answers(settings, keys)) as answers:
+            async for answer, conversation in answers:
                 await self.put(answer.request, answer.text, conversation)
                 read += 1
                 if read % _BATCH == 0:

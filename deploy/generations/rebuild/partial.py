@@ -8,7 +8,7 @@ continue from these offsets.
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -155,8 +155,9 @@ async def _fill(source: Settings, topic: Topic, spool: Spool, report: ReportCoun
     batch: list[Record] = []
     done = 0
     spool.create()
-    async with open_data_keys(source) as data_keys:
-        async for stored in read_all(source.kafka_settings, source.names, topic):
+    reading = read_all(source.kafka_settings, source.names, topic)
+    async with open_data_keys(source) as data_keys, aclosing(reading) as records:
+        async for stored in records:
             record = await open_record(stored, data_keys)
             if record is None:  # erased
                 continue

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 import orjson
@@ -67,11 +68,12 @@ async def read_log(
     read = LogRead(partitions, ends=_log_ends(begin) | await _ends(settings, partitions), promotions=_promotions(spool))
     read.before = spool.size()
     reading = _Reading(settings, plan, spool, erased, read, read.before)
-    async for record in read_both(kafka, names, {place: one.next for place, one in begin.items()}):
-        reading.take(record)
-        if len(reading.batch) >= _BATCH:
-            reading.flush()
-            report(reading.done)
+    async with aclosing(read_both(kafka, names, {place: one.next for place, one in begin.items()})) as records:
+        async for record in records:
+            reading.take(record)
+            if len(reading.batch) >= _BATCH:
+                reading.flush()
+                report(reading.done)
     reading.flush()
     spool.finish()
     report(reading.done)
