@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import logging
 import os
 import signal
 import socket
@@ -17,6 +18,8 @@ from pathlib import Path
 from eunoe.deploy.local.children import dies_with_parent
 from eunoe.deploy.process.fork_server import MAX_ORDER, News, Order, begin_fork, serve
 from eunoe.schemas.errors import Unavailable
+
+log = logging.getLogger(__name__)
 
 _SERVER = "the fork server"
 
@@ -137,6 +140,15 @@ def _received(orders: socket.socket) -> bytes:
         return orders.recv(MAX_ORDER)
     except OSError:
         return b""
+
+
+async def next_line(said: asyncio.StreamReader) -> bytes:
+    """The next line; empty at the end. One that is longer than the stream's buffer is left out but for its end."""
+    while True:
+        try:
+            return await said.readline()
+        except ValueError:
+            log.debug("a part of a line of more than 64 kB is left out")
 
 
 @asynccontextmanager

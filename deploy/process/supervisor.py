@@ -13,7 +13,7 @@ from time import monotonic
 from eunoe.deploy.exits import HOPELESS, meaning
 from eunoe.deploy.local.children import dies_with_parent
 from eunoe.deploy.local.log_file import LogFile
-from eunoe.deploy.process.forked import Forked, ForkServer, end_process, read_pipe
+from eunoe.deploy.process.forked import Forked, ForkServer, end_process, next_line, read_pipe
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.cancelling import cancelled
 
@@ -135,7 +135,7 @@ class WorkerProcess:
         """Forward the child's log; returns its last line."""
         last = ""
         with LogFile(self._log_file) if self._log_file else contextlib.nullcontext() as file:
-            while line := await _next_line(said):
+            while line := await next_line(said):
                 text = line.decode(errors="replace").rstrip()
                 if text.startswith("ready: "):
                     self._ready.set()
@@ -145,15 +145,6 @@ class WorkerProcess:
                     file.write([line])
                 last = text or last
         return last
-
-
-async def _next_line(said: asyncio.StreamReader) -> bytes:
-    """The next line; empty at the end. One that is longer than the stream's buffer is left out but for its end."""
-    while True:
-        try:
-            return await said.readline()
-        except ValueError:
-            log.debug("a part of a line of more than 64 kB is left out")
 
 
 class GatewayProcess(WorkerProcess):

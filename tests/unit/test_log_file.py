@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from eunoe.deploy.generations.rebuild import processes
 from eunoe.deploy.local.log_file import LogFile
 from eunoe.deploy.local.tansu.activity import TRACE_TARGET, BrokerOutput
 from eunoe.deploy.process.supervisor import WorkerProcess
@@ -45,6 +46,13 @@ async def test_a_worker_that_logs_a_line_without_measure_is_heard_out(tmp_path: 
     assert await WorkerProcess(["all"], {}, tmp_path / "log")._listen(said) == "the last words"
     lines = (tmp_path / "log").read_text().splitlines()
     assert (lines[0], lines[-1]) == ("a warning", "the last words")
+
+
+async def test_a_process_of_a_rebuild_that_logs_a_line_without_measure_is_heard_out() -> None:
+    said = asyncio.StreamReader()
+    said.feed_data(b"x" * 1_000_000 + b"\nthe last words\n")
+    said.feed_eof()
+    assert await processes._told(said) == "the last words"
 
 
 async def test_a_broker_whose_log_cannot_be_written_still_wakes_those_who_wait(tmp_path: Path) -> None:

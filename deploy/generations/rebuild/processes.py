@@ -13,7 +13,7 @@ from eunoe.deploy.generations.rebuild import share as share_process
 from eunoe.deploy.generations.rebuild.progress import ProgressLine
 from eunoe.deploy.generations.rebuild.share import Share
 from eunoe.deploy.local.children import dies_with_parent
-from eunoe.deploy.process.forked import Forked, ForkServer, fork_server, read_pipe
+from eunoe.deploy.process.forked import Forked, ForkServer, fork_server, next_line, read_pipe
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Unavailable
 
@@ -78,7 +78,7 @@ async def _ended(process: "asyncio.subprocess.Process | Forked") -> AsyncIterato
 async def _told(stderr: asyncio.StreamReader) -> str:
     """Pass on what a process says, such as what it waits for; returns its last line."""
     last = ""
-    async for line in stderr:
+    while line := await next_line(stderr):
         last = line.decode(errors="replace").strip()
         sys.stderr.write(f"{last}\n")
     return last[-2000:]
