@@ -234,7 +234,9 @@ def _read(path: Path) -> KeyDocument:
 
 def _unreadable(path: Path, error: OSError | ValueError) -> Refused:
     why = describe(error) if isinstance(error, ValidationError) else str(error)
-    return Refused(f"{path}: not a file of keys: {why}; write it with `eunoe keys create`")
+    return Refused(
+        f"{path}: not a file of keys: {why}; restore it, or remove it and make keys with `eunoe keys create`"
+    )
 
 
 def kept_key(keys: KeyFile, secret_file: Path, plan: KeyPlan) -> str:

@@ -64,7 +64,13 @@ def test_an_unknown_key_is_not_revoked_and_nor_are_the_others(tmp_path):
     assert keys.all() == [kept]
 
 
-def test_a_damaged_file_is_named(tmp_path):
+def test_a_damaged_file_is_named_with_what_helps(tmp_path):
+    keys, (_, kept) = KeyFile(tmp_path / "keys.json"), new_key(PLAN, NOW)
+    (tmp_path / "keys.json").write_text("{")
+    with pytest.raises(Refused, match="remove it and make keys with `eunoe keys create`"):
+        keys.add(kept)
+    (tmp_path / "keys.json").unlink()
+    keys.add(kept)
     (tmp_path / "keys.json").write_text("{")
     for path in (tmp_path / "keys.json", Path("/dev/zero")):  # the second one never ends
         with pytest.raises(Refused, match="not a file of keys"):
