@@ -9,6 +9,7 @@ from pydantic import SecretStr, ValidationError
 from eunoe.deploy.clients.redis_url import RedisKind, parse_redis_url
 from eunoe.deploy.local.notice import StackUrls, find_stack
 from eunoe.deploy.settings import Settings, read_settings, reveal
+from eunoe.deploy.settings.deciding import deciding_variables
 from eunoe.deploy.settings.sections import KeySettings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.versions import describe
@@ -160,7 +161,7 @@ def wakeups_url(settings: Settings) -> str | None:
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """Environment variables that give a child process the same servers, generation and log."""
+    """Environment variables that give a child process the same servers, generation, log and deciding settings."""
     broker = settings.broker
     generation = {} if settings.generation is None else {"EUNOE_GENERATION": settings.generation}
     log = {} if settings.log is None else {"EUNOE_LOG": str(settings.log)}
@@ -169,6 +170,7 @@ def environment(settings: Settings) -> dict[str, str]:
     ledger = reveal(settings.erasures)
     erasures = {} if ledger is None else {"EUNOE_ERASURES": ledger}
     return {
+        **deciding_variables(settings),
         **generation,
         **log,
         **erasures,

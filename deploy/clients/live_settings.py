@@ -2,24 +2,16 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from pydantic import ValidationError
 
 from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.settings import Settings
-from eunoe.deploy.settings.sections import ModelOptions
+from eunoe.deploy.settings.deciding import DECIDING
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.versions import describe
-from eunoe.workers.registry import StageSettings
 from eunoe.workers.stores.generations import FIRST, Generations, RedisGenerations
-
-_OF_MODELS: Final = frozenset(
-    {"model", "models", *(f"model_{name}" for name in ModelOptions.model_fields.keys() - {"model", "timeout_seconds"})}
-)
-CHANGEABLE: Final = frozenset({*StageSettings.model_fields, *_OF_MODELS, "embedding", "compression", "language"})
-"""Settings that a rebuild may change: those that decide the contents of memory, never the servers."""
-_STAGES: Final = sorted(CHANGEABLE)
 
 
 async def live_settings(settings: Settings) -> Settings:
@@ -86,8 +78,9 @@ def parse_changes(given: Sequence[str]) -> dict[str, str]:
     changes: dict[str, str] = {}
     for text in given:
         name, sign, value = text.partition("=")
-        if not sign or name.partition(".")[0] not in CHANGEABLE:
-            raise Refused(f"--set {text!r:.100}: expected STAGE.SETTING=VALUE, with a stage of {', '.join(_STAGES)}")
+        if not sign or name.partition(".")[0] not in DECIDING:
+            stages = ", ".join(sorted(DECIDING))
+            raise Refused(f"--set {text!r:.100}: expected STAGE.SETTING=VALUE, with a stage of {stages}")
         changes[name.strip()] = value.strip()
     return changes
 

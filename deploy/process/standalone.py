@@ -16,7 +16,7 @@ from eunoe.deploy.clients.connect import environment, on_stack
 from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.erasures import check_store_has_seen_erasures, read_erased
 from eunoe.deploy.clients.key_checks import destroy_again
-from eunoe.deploy.clients.live_settings import CHANGEABLE, live_settings
+from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.clients.models import own_endpoint
 from eunoe.deploy.clients.shared import open_publisher, open_redis, remove_snapshots, state_store, store_keys
 from eunoe.deploy.inspect.counted import counted
@@ -36,6 +36,7 @@ from eunoe.deploy.process.forked import ForkServer
 from eunoe.deploy.process.supervisor import GatewayProcess, WorkerProcess
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings, reveal
+from eunoe.deploy.settings.deciding import decided
 from eunoe.deploy.settings.sections import KEYS_FILE
 from eunoe.schemas.decisions import Ledger
 from eunoe.schemas.erasure import ErasedPart
@@ -129,13 +130,12 @@ async def open_standalone(
             gateway = await _start_gateway(unpinned, stack, options.http_port, closing, forks)
             kills.append(gateway.kill)
         own_keys = reveal(settings.keys.store) == stack.urls.keys
-        decided = unpinned.model_dump(mode="json", include=set(CHANGEABLE), exclude_unset=True)
         stack.announce(
             None if gateway is None else gateway.url,
             own_keys=own_keys,
             model_endpoint=own_endpoint(unpinned, os.environ),
             generation=settings.names.generation if workers else None,
-            settings=decided,
+            settings=decided(unpinned),
         )
         if workers:
             watch = asyncio.create_task(report_lost_index(settings))

@@ -21,12 +21,14 @@ from eunoe.deploy.clients.connect import (
     unused_operator_key,
 )
 from eunoe.deploy.clients.data_keys import operator_keys
+from eunoe.deploy.clients.live_settings import of_generation
 from eunoe.deploy.clients.models import check_endpoint_of_stack, own_endpoint
 from eunoe.deploy.doctor.findings import Findings, Level
 from eunoe.deploy.doctor.model import check_model, check_model_briefly
 from eunoe.deploy.local.lock import DirectoryLock
 from eunoe.deploy.local.notice import StackUrls, write_notice
 from eunoe.deploy.settings import Settings, read_settings, reveal
+from eunoe.deploy.settings.deciding import DECIDING
 from eunoe.deploy.settings.sections import Language
 from eunoe.schemas.errors import Refused
 from eunoe.workers.intake.settings import IntakeSettings
@@ -104,6 +106,26 @@ def test_what_a_stack_was_started_with_holds_unless_the_command_says_otherwise(m
 def test_settings_of_a_stack_that_this_version_does_not_take_are_refused() -> None:
     with pytest.raises(Refused, match=r"settings of the running `eunoe up`: intake\.idle_seconds"):
         as_set_for_stack(read_settings(), {"intake": {"idle_seconds": "soon"}})
+
+
+@pytest.mark.parametrize("changes", [{}, {"link.associative": "4", "model_seed": "7"}], ids=["as it runs", "rebuilt"])
+def test_a_child_process_decides_as_the_stack_was_started(
+    changes: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_stack = {
+        "intake": {"idle_seconds": 5.0, "max_open_sessions": 3},
+        "segment": {"unit": "exchange"},
+        "language": "offline",
+        "models": {"respond": {"model": "our-larger-model"}},
+    }
+    monkeypatch.setenv("EUNOE_INTAKE__MAX_OPEN_SESSIONS", "1")
+    settings = of_generation(on_stack(as_set_for_stack(read_settings(), of_stack), URLS), "v2", changes)
+    for name, value in environment(settings).items():
+        monkeypatch.setenv(name, value)
+    child = read_settings()
+    assert child.stages == settings.stages
+    assert child.stages.of(IntakeSettings).idle_seconds == 5
+    assert {name: getattr(child, name) for name in DECIDING} == {name: getattr(settings, name) for name in DECIDING}
 
 
 ENDPOINT = "https://models.example/v1"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eunoe.deploy.clients.live_settings import CHANGEABLE
+from eunoe.deploy.settings.deciding import DECIDING
 from eunoe.schemas.base import Value
 from eunoe.workers.derive.dependents import FIRST_STAGES, MODEL_SETTINGS, first_stages
 from eunoe.workers.intake.settings import IntakeSettings
@@ -75,7 +75,7 @@ def test_groups_follow_from_the_order_that_stages_apply() -> None:
 
 
 def test_every_setting_that_a_rebuild_may_change_belongs_to_a_first_stage() -> None:
-    assert FIRST_STAGES.keys() == CHANGEABLE
+    assert FIRST_STAGES.keys() == DECIDING
     first = {name: FIRST_STAGES[name] for name in MODEL_SETTINGS}
     assert first == dict.fromkeys(MODEL_SETTINGS, "segment") | {"compression": "compress"}
     assert [name for name, stage in FIRST_STAGES.items() if stage is None] == ["timeline", "tree_recall", "respond"]
