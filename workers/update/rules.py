@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence, Set
 
 from eunoe.workers.text.words import weight
 from eunoe.workers.update.contradiction import SUSPICION_THRESHOLD, find_contradiction
+from eunoe.workers.update.figures import changed_measure, older
 from eunoe.workers.update.lexicon import (
     ANTONYMS,
     COMPLETIONS,
@@ -19,15 +20,7 @@ from eunoe.workers.update.lexicon import (
 from eunoe.workers.update.operator import Operation, OperationPair, OperationVerdict
 from eunoe.workers.update.parsing import ParsedSentence, parse_sentence
 from eunoe.workers.update.slots import changed_slot, marital, slots
-from eunoe.workers.update.transitions import (
-    changed_measure,
-    first_time,
-    habit_ended,
-    last_word,
-    matter_settled,
-    older,
-    state_changed,
-)
+from eunoe.workers.update.transitions import first_time, habit_ended, last_word, matter_settled, state_changed
 
 NEAR = 5
 MIN_WEIGHT = 3

@@ -4,7 +4,7 @@ Each rule needs a cue in both sentences, and the same object wherever a person m
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -233,96 +233,14 @@ def _telling_words(phrase: str) -> list[str]:
     return [word for word in phrase.split() if weight(word.strip("'-")) >= MIN_WEIGHT and terms(word)]
 
 
-_YEARS = re.compile(r"(?<!that is )(?<!which is )\b(\w+)[ -]years?[ -]olds?\b")
-_ATTRIBUTE = re.compile(r"\ban? \w+[ -]years?[ -]olds?\b")
-"""An age of what is named behind it: "a 60 years old house", "a 9-year-old daughter"."""
-_IS = re.compile(r"(?:\b(?:is|am)|'m) (?:now |just |only |already )?(\w+(?:-\w+)?)(?= ?(?:$|[.,;!]| (?:now|today)\b))")
-_TURNED = re.compile(r"\bturn(?:ed|s|ing) (\w+)\b(?! (?:miles|kilomet\w+|pages|hours|minutes))")
-_LOW = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-)
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-_FIGURES = {word: number for number, word in enumerate(_LOW.split())} | {
-    word: 10 * number for number, word in enumerate(_TENS.split(), 2)
-}
-_ORDINALS = {word: number for number, word in enumerate(["first", "second", "third", "fourth", "fifth", "sixth"], 1)}
-_MEASURED = re.compile(r"\b(weigh|earn|pay|cost|measure)s? (?:about |around |over |only |just )?(\w+(?:-\w+)?)")
-_OWNED = re.compile(r"\b(?:has|have|owns?|keeps?) (\w+) (\w+)")
-_GAINED = re.compile(r"\b(?:got|adopted|bought|had|gave birth to) (?:a|an|her|his|their|my) (\w{1,10}) (\w{1,30})")
 _STOPPED = re.compile(r"\b(?:stopped|quit|quits|gave up|given up) (\w+ing)\b([^.,;!?]*)")
 _FIRST = re.compile(r"\bfirst\b|\bfinally\b|\bfor the first time\b")
 _NEVER = re.compile(r"\bnever\b")
 
 
-def older(old: ParsedSentence, new: ParsedSentence) -> str:
-    """The reason, where both tell an age of a person and the new one is higher; whose is the caller's matter."""
-    if old.subject.is_thing or new.subject.is_thing:
-        return ""
-    if _ATTRIBUTE.search(new.plain) and not _ATTRIBUTE.search(old.plain):
-        return ""
-    before, after = _stated_ages(old), _turned_ages(new) or _stated_ages(new)
-    if len(before) == len(after) == 1 and before < after:
-        return f"{after[0]} years old now"
-    return ""
-
-
-@cached_by_sentence
-def _stated_ages(text: ParsedSentence) -> tuple[int, ...]:
-    return tuple(_figures(_YEARS, text)) or tuple(_figures(_IS, text))
-
-
-@cached_by_sentence
-def _turned_ages(text: ParsedSentence) -> tuple[int, ...]:
-    return tuple(_figures(_TURNED, text))
-
-
-def _figures(pattern: re.Pattern[str], text: ParsedSentence) -> Iterator[int]:
-    for found in pattern.finditer(text.plain):
-        number = _number(found[1])
-        if number is not None:
-            yield number
-
-
-def _number(word: str) -> int | None:
-    if word.isdecimal() and len(word) <= 3:
-        return int(word)
-    tens, _, unit = word.partition("-")
-    if tens in _FIGURES and (not unit or unit in _FIGURES):
-        return _FIGURES[tens] + _FIGURES.get(unit, 0)
-    return None
-
-
 def last_word(text: ParsedSentence) -> str:
     """The stem of the last telling word; empty if there is none."""
     return next((word.stem for word in reversed(text.words) if word.stem), "")
-
-
-def changed_measure(old: ParsedSentence, new: ParsedSentence) -> str:
-    """The reason, where both give one measure of a person, or a number of owned things, and the later differs."""
-    if old.subject.is_thing or new.subject.is_thing:
-        return _more(old, new)
-    after = {found[1]: _number(found[2]) for found in _MEASURED.finditer(new.plain)}
-    for found in _MEASURED.finditer(old.plain):
-        before = _number(found[2])
-        if before is not None and after.get(found[1]) not in {None, before}:
-            return f"{found[1]}s {after[found[1]]} now"
-    return _more(old, new)
-
-
-def _more(old: ParsedSentence, new: ParsedSentence) -> str:
-    gained = [(found[1], _stems_of(found[2])) for found in _GAINED.finditer(new.plain)]
-    for found in _OWNED.finditer(old.plain):
-        count = _number(found[1])
-        for word, thing in gained:
-            total = _ORDINALS.get(word)
-            if count and total and total > count and thing and thing == _stems_of(found[2]):
-                return f"{total} of them now"
-    return ""
-
-
-def _stems_of(word: str) -> frozenset[str]:
-    return frozenset(terms(word))
 
 
 def habit_ended(old: ParsedSentence, new: ParsedSentence) -> str:
@@ -331,8 +249,8 @@ def habit_ended(old: ParsedSentence, new: ParsedSentence) -> str:
         return ""
     verb = next((word.stem for word in old.words if word.stem), "")
     for found in _STOPPED.finditer(new.plain):
-        of = frozenset(terms(found[2])) & new.stems
-        if verb and _stems_of(found[1]) == {verb} and (of & old.stems or not of or new.dated or old.stems == {verb}):
+        stopped, of = frozenset(terms(found[1])), frozenset(terms(found[2])) & new.stems
+        if verb and stopped == {verb} and (of & old.stems or not of or new.dated or old.stems == {verb}):
             return f"no {found[1]} any more"
     return ""
 
