@@ -12,7 +12,8 @@ from eunoe.deploy.cli.rebuild import shown_on
 from eunoe.deploy.generations.rebuild.follow import until_stopped
 from eunoe.deploy.generations.rebuild.processes import forks_for_shares
 from eunoe.deploy.inspect.counted import counted
-from eunoe.deploy.repartition.run import Move, Moved, RebuildProcesses, repartition, survey
+from eunoe.deploy.repartition.plan import Move, survey
+from eunoe.deploy.repartition.run import Moved, RebuildProcesses, repartition
 from eunoe.deploy.settings import Settings
 
 

@@ -5,20 +5,17 @@ log between the switch and its closing are forwarded, later ones are refused by 
 (`eunoe.deploy.process.retired_log`). Each step is idempotent: the same command continues an interrupted attempt.
 """
 
-import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from eunoe.deploy.clients.connect import environment
 from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.erasures import read_erased
-from eunoe.deploy.clients.live_settings import of_generation, settings_in
 from eunoe.deploy.clients.shared import open_publisher, open_redis
 from eunoe.deploy.generations.erase.loop import no_erasure
 from eunoe.deploy.generations.promotion import caught_up
-from eunoe.deploy.generations.rebuild.begun import make_topics, redis_processes
+from eunoe.deploy.generations.rebuild.begun import make_topics
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.generations.rebuild.progress import ProgressLine, RebuildProgress, ReportRebuild
 from eunoe.deploy.generations.rebuild.run import rebuild
@@ -27,21 +24,20 @@ from eunoe.deploy.process.retired_log import begin_at
 from eunoe.deploy.process.supervisor import WorkerProcess
 from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.repartition.moving import LogEnd, LogMove
+from eunoe.deploy.repartition.plan import Move
 from eunoe.deploy.repartition.sealed import SealedMove
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
-from eunoe.streams.admin import check_log_is_open
-from eunoe.streams.reader import partitions_of, read_all, topic_size
+from eunoe.streams.reader import read_all, topic_size
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
 from eunoe.workers.stores.data_keys import CachedKeys
-from eunoe.workers.stores.generations import FIRST, Generation, Generations, GenerationState, RedisGenerations
+from eunoe.workers.stores.generations import Generations, GenerationState, RedisGenerations
 
 FEW = 500
 """Records of a copying round below which the switch begins; so few are copied within a second."""
 ROUNDS = 10
 """Maximum number of copying rounds before the switch; later records are forwarded."""
-_NUMBERED = re.compile(r"v(\d{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,26 +47,6 @@ class RebuildProcesses:
     count: int
     forks: ForkServer | None = None
     """See `eunoe.deploy.generations.rebuild.processes.forks_for_shares`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """The source and the target of a change of partitions."""
-
-    source: Settings
-    """Settings of the generation that reads the present log."""
-    target: Settings
-    before: int
-    """Number of partitions of the present log."""
-    partitions: int
-    row: Generation
-    is_new: bool = True
-    """Whether no earlier attempt has begun it."""
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """The topic names of the present and the new log."""
-        return self.source.names.name(Topic.CONVERSATIONS), self.target.names.name(Topic.CONVERSATIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,85 +60,6 @@ class Moved:
     made: ProgressLine
     """Counts of the rebuild; zeros where an earlier attempt did it."""
     note: str = ""
-
-
-# ---- planning
-
-
-def unfinished(rows: Mapping[str, Generation], live_log: int) -> Generation | None:
-    """The generation of a change of partitions that was begun and not finished; `None` where there is none."""
-    for row in rows.values():
-        if "partitions" in row.plan and (row.log > live_log or row.state is GenerationState.MOVING):
-            return row
-    return None
-
-
-def check_goes_on(begun: Generation, partitions: int, into: str | None) -> None:
-    """Raise `Refused` for other options than those of the change that was begun."""
-    wanted = begun.plan["partitions"]
-    if str(partitions) != wanted or into not in (None, begun.name):
-        undo = "" if begun.state is GenerationState.MOVING else f", or `eunoe drop {begun.name}` first"
-        raise Refused(
-            f"a change to {wanted} partitions (generation {begun.name}) was begun and not finished: continue with"
-            f" `eunoe topics repartition {wanted}`{undo}"
-        )
-
-
-def next_name(taken: set[str]) -> str:
-    """The first of v2, v3 … after all names in ``taken``."""
-    numbers = [int(match[1]) for name in taken if (match := _NUMBERED.fullmatch(name))]
-    return f"v{max(numbers, default=1) + 1}"
-
-
-async def survey(settings: Settings, partitions: int, into: str | None = None) -> Move:
-    """Plan the change to ``partitions``; writes nothing.
-
-    Raises `Refused` where the log has that number, the name is taken or another change is unfinished, `Unavailable`
-    when a server is down.
-    """
-    await check_log_is_open(settings.kafka_settings, settings.names)
-    await redis_processes(settings)  # its rebuild asks for them: a user who may not is told before anything is copied
-    async with open_redis(settings) as redis:
-        registry = RedisGenerations(redis, settings.prefix)
-        live = (await registry.pointer()).live or FIRST
-        rows = {row.name: row for row in await registry.all()}
-        present = await settings_in(registry, settings.model_copy(update={"generation": live}))
-        begun = unfinished(rows, present.names.log)
-        if begun is not None:
-            check_goes_on(begun, partitions, into)
-            source = await settings_in(registry, settings.model_copy(update={"generation": begun.source, "log": None}))
-            return _move(source, await _partitions(source), partitions, begun, is_new=False)
-        name = into or next_name({live, *rows})
-        if name in {live, *rows}:
-            raise Refused(
-                f"generation {name} exists: choose another name with --into, or run `eunoe drop {name}` first"
-            )
-        before = await _partitions(present)
-        if before == partitions:
-            raise Refused(f"{present.names.name(Topic.CONVERSATIONS)} has {partitions} partitions already")
-        row = Generation(
-            name=name,
-            state=GenerationState.BUILDING,
-            made_at=datetime.now(UTC),
-            source=live,
-            changes=rows[live].changes if live in rows else {},
-            plan={"partitions": str(partitions)},
-            log=present.names.log + 1,
-        )
-        return _move(present, before, partitions, row)
-
-
-def _move(source: Settings, before: int, partitions: int, row: Generation, *, is_new: bool = True) -> Move:
-    target = of_generation(source, row.name, {}).model_copy(update={"log": row.log})
-    return Move(source, target, before, partitions, row, is_new)
-
-
-async def _partitions(settings: Settings) -> int:
-    (partitions,) = await partitions_of(settings.kafka_settings, settings.names, [Topic.CONVERSATIONS])
-    return partitions
-
-
-# ---- running
 
 
 async def repartition(

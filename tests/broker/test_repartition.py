@@ -11,7 +11,7 @@ from eunoe.deploy.clients.live_settings import client_settings, live_settings
 from eunoe.deploy.clients.shared import open_publisher, open_store
 from eunoe.deploy.generations.promotion import promote
 from eunoe.deploy.inspect.dead_letters import LetterFilter, read_letters, retry_letters
-from eunoe.deploy.repartition.run import survey
+from eunoe.deploy.repartition.plan import survey
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.records import DeadLetterReason

@@ -16,10 +16,11 @@ from eunoe.deploy.clients.live_settings import client_settings, settings_in
 from eunoe.deploy.generations.promotion import check_same_log
 from eunoe.deploy.local.notice import StackUrls
 from eunoe.deploy.process.retired_log import RetiredLogHandler, refusal
-from eunoe.deploy.repartition import run
+from eunoe.deploy.repartition import plan, run
 from eunoe.deploy.repartition.moving import LogEnd, LogMove, ReadLog
+from eunoe.deploy.repartition.plan import Move, check_goes_on, next_name, unfinished
 from eunoe.deploy.repartition.records import source_of
-from eunoe.deploy.repartition.run import Move, RebuildProcesses, RepartitionJob, check_goes_on, next_name, unfinished
+from eunoe.deploy.repartition.run import RebuildProcesses, RepartitionJob
 from eunoe.deploy.repartition.sealed import SealedMove
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
@@ -287,10 +288,10 @@ async def test_a_user_who_may_not_ask_redis_whether_it_restarted_copies_nothing(
     async def forbidden(_: Settings) -> frozenset[str]:
         raise Misconfigured("no permissions to run the 'info' command", "Redis")
 
-    monkeypatch.setattr(run, "check_log_is_open", open_log)
-    monkeypatch.setattr(run, "redis_processes", forbidden)
+    monkeypatch.setattr(plan, "check_log_is_open", open_log)
+    monkeypatch.setattr(plan, "redis_processes", forbidden)
     with pytest.raises(Misconfigured, match="info"):
-        await run.survey(Settings(kafka="127.0.0.1:9092"), AFTER)
+        await plan.survey(Settings(kafka="127.0.0.1:9092"), AFTER)
 
 
 async def test_who_produces_into_the_new_log_too_early_is_noticed():
