@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.tree import Tree
 
 from eunoe.deploy.inspect.counted import counted
+from eunoe.deploy.inspect.view import ConversationView
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.memory import Memory, MemoryStatus
 from eunoe.workers.link.graph import Edge
@@ -20,6 +21,42 @@ from eunoe.workers.update.reads import HistoryEntry
 
 LABEL_CHARS = 32
 _NO_LINKS = "; the offline rules link only what they are sure of, a language model finds more (EUNOE_MODEL)"
+
+
+def conversation_tree(view: ConversationView, denoised: bool) -> Tree:
+    """The sessions of a conversation with their segments, under a line that says how much of it is remembered."""
+    sessions = counted(view.head.opened, "session")
+    shown = (f"{view.remembered} of {sessions} remembered", *_kept_nothing(view), _open_sessions(view))
+    root = Tree(f"[bold]{view.key}[/]: {', '.join(shown)}")
+    branches: dict[int, Tree] = {}
+    for segment in view.segments:
+        if segment.session not in branches:
+            day = f"{segment.lines[0].at:%Y-%m-%d}"
+            branches[segment.session] = root.add(f"[bold]session {segment.session}[/] [dim]{day}[/]")
+        leaf = branches[segment.session].add(f"[cyan]segment {segment.index + 1}[/] [dim]{segment.segment_id[:8]}[/]")
+        rows = segment.denoised.splitlines() if denoised else [f"{line.speaker}: {line.text}" for line in segment.lines]
+        for row in rows:
+            leaf.add(escape(row))
+    return root
+
+
+def _open_sessions(view: ConversationView) -> str:
+    match len(view.head.open):
+        case 0:
+            return "no session is open"
+        case 1:
+            return f"{counted(view.open_lines, 'utterance')} in the open session"
+        case number:
+            return f"{counted(view.open_lines, 'utterance')} in {number} open sessions"
+
+
+def _kept_nothing(view: ConversationView) -> list[str]:
+    """A note on remembered sessions without a segment: they were erased, or a stage failed. Empty for none."""
+    lacking = set(range(1, view.remembered + 1)) - {segment.session for segment in view.segments}
+    if not lacking:
+        return []
+    which = "them" if len(lacking) == view.head.opened else f"{len(lacking)} of them"
+    return [f"nothing is kept of {which} (erased or skipped)"]
 
 
 def memory_line(memory: Memory) -> str:

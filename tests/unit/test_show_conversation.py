@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from eunoe.deploy.cli.show import conversation_tree
+from eunoe.deploy.inspect.drawing import conversation_tree
 from eunoe.deploy.inspect.view import (
     ConversationView,
     GraphView,
