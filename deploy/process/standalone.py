@@ -129,14 +129,8 @@ async def open_standalone(
         if workers and options.http_port is not None:
             gateway = await _start_gateway(unpinned, stack, options.http_port, closing, forks)
             kills.append(gateway.kill)
-        own_keys = reveal(settings.keys.store) == stack.urls.keys
-        stack.announce(
-            None if gateway is None else gateway.url,
-            own_keys=own_keys,
-            model_endpoint=own_endpoint(unpinned, os.environ),
-            generation=settings.names.generation if workers else None,
-            settings=decided(unpinned),
-        )
+        system = Standalone(settings, stack, workers, writer, gateway)
+        _announce(system, unpinned)
         if workers:
             watch = asyncio.create_task(report_lost_index(settings))
             closing.callback(watch.cancel)
@@ -144,7 +138,6 @@ async def open_standalone(
         kills.append(eraser.kill)
         erasing = asyncio.create_task(eraser.run()) if workers else None
         closing.push_async_callback(_ended, erasing)
-        system = Standalone(settings, stack, workers, writer, gateway)
         yield system
         if gateway is not None:
             await gateway.stop()  # nothing comes in while the stages are drained
@@ -180,6 +173,18 @@ def _check_http_port(options: StandaloneOptions) -> None:
 def _eraser(settings: Settings, stack: LocalStack, forks: ForkServer | None) -> EraserOnDemand:
     log_file = stack.directory / "logs" / "eraser.log"
     return EraserOnDemand(settings, stack.directory / LEDGER, environment(settings), log_file, forks)
+
+
+def _announce(system: Standalone, given: Settings) -> None:
+    """Tell commands in this directory of the system; ``given`` are the settings that it was started with."""
+    gateway, settings, stack = system.gateway, system.settings, system.stack
+    stack.announce(
+        None if gateway is None else gateway.url,
+        own_keys=reveal(settings.keys.store) == stack.urls.keys,
+        model_endpoint=own_endpoint(given, os.environ),
+        generation=settings.names.generation if system.workers else None,
+        settings=decided(given),
+    )
 
 
 async def _ended(task: "asyncio.Task[None] | None") -> None:
