@@ -1,8 +1,18 @@
-"""Cancels tasks so that they end."""
+"""Waits for the first of several to end, and cancels tasks so that they end."""
 
 import asyncio
+from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Any
+
+
+async def first_ended(*parts: Awaitable[object]) -> None:
+    """Wait until one of ``parts`` has ended, then cancel the others and wait for these; raises what one has raised."""
+    waits = [asyncio.ensure_future(part) for part in parts]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await cancelled(*waits)
 
 
 async def cancelled(*tasks: "asyncio.Future[Any]", every_s: float = 1.0) -> None:

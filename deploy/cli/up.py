@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import shlex
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -26,6 +25,7 @@ from eunoe.deploy.process.supervisor import GatewayProcess
 from eunoe.deploy.settings import Settings, read_settings
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.redact import without_login
+from eunoe.streams.cancelling import first_ended
 
 
 def up(
@@ -90,14 +90,7 @@ async def _serve(
         keep_model_fault(home.stack.directory, checking)
         stops.is_up = True
         _print_ready(home, plan, as_json)
-        failed, stopping = asyncio.ensure_future(home.failed()), asyncio.ensure_future(stops.asked.wait())
-        done, waiting = await asyncio.wait({failed, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        for task in waiting:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-        if failed in done:
-            failed.result()
+        await first_ended(home.failed(), stops.asked.wait())
         errors.print("stopping …")
 
 

@@ -20,6 +20,7 @@ from eunoe.deploy.local.ports import HOST, free_port
 from eunoe.deploy.local.private import make_private
 from eunoe.deploy.local.servers import BROKER, PortTaken, Server, ServerProcess, qdrant, tansu, valkey
 from eunoe.deploy.local.wakeups import Wakeups
+from eunoe.streams.cancelling import first_ended
 
 LEDGER = Path("erasures", "ledger.sqlite")
 """The ledger of erasures in the data directory: to be kept, and backed up apart from everything else."""
@@ -149,14 +150,7 @@ class LocalStack:
 
     async def failed(self) -> None:
         """Wait until one of the servers has ended and raise `Unavailable`."""
-        waits = [asyncio.ensure_future(process.ended()) for process in self._servers.values()]
-        try:
-            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for wait in done:
-                wait.result()
-        finally:
-            for wait in waits:
-                wait.cancel()
+        await first_ended(*(process.ended() for process in self._servers.values()))
 
     async def __aenter__(self) -> Self:
         return await self.start()

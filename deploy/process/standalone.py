@@ -43,7 +43,7 @@ from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.keys import KeyStore
 from eunoe.streams.admin import create_topics
-from eunoe.streams.cancelling import cancelled
+from eunoe.streams.cancelling import cancelled, first_ended
 from eunoe.streams.reader import topic_size
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.derive.erased import start_of
@@ -81,15 +81,8 @@ class Standalone:
 
     async def failed(self) -> None:
         """Wait until one of the parts has ended; raises its error."""
-        parts = [part.failed() for part in (self.stack, *self.workers, self.gateway, self.journal) if part is not None]
-        waits = [asyncio.ensure_future(part) for part in parts]
-        try:
-            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for wait in done:
-                wait.result()
-        finally:
-            for wait in waits:
-                wait.cancel()
+        parts = (self.stack, *self.workers, self.gateway, self.journal)
+        await first_ended(*(part.failed() for part in parts if part is not None))
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from eunoe.streams.cancelling import cancelled
+from eunoe.streams.cancelling import cancelled, first_ended
 
 
 async def test_a_cancellation_that_is_lost_is_repeated() -> None:
@@ -38,3 +38,33 @@ async def test_what_a_cancelled_task_raised_is_raised() -> None:
     await asyncio.sleep(0)
     with pytest.raises(ValueError, match="at its end"):
         await cancelled(task, asyncio.create_task(asyncio.sleep(60)))
+
+
+async def test_the_first_end_ends_the_others() -> None:
+    ended: list[str] = []
+
+    async def waits_for_ever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("the other one")
+
+    await first_ended(asyncio.sleep(0), waits_for_ever())
+    assert ended == ["the other one"]
+
+
+async def test_what_the_first_one_raised_is_raised() -> None:
+    async def fails() -> None:
+        raise ValueError("it broke")
+
+    async with asyncio.timeout(10):
+        with pytest.raises(ValueError, match="it broke"):
+            await first_ended(asyncio.Event().wait(), fails())
+
+
+async def test_a_wait_for_the_first_end_that_is_cancelled_leaves_no_task() -> None:
+    parts = [asyncio.create_task(asyncio.Event().wait()) for _ in range(2)]
+    waiting = asyncio.create_task(first_ended(*parts))
+    await asyncio.sleep(0)
+    await cancelled(waiting)
+    assert [part.cancelled() for part in parts] == [True, True]

@@ -10,6 +10,7 @@ from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.process.supervisor import WorkerProcess
 from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
+from eunoe.streams.cancelling import first_ended
 
 
 async def follow(settings: Settings, plan: RebuildPlan, report_lag: ReportCount) -> None:
@@ -32,12 +33,7 @@ async def follow(settings: Settings, plan: RebuildPlan, report_lag: ReportCount)
 async def until_stopped(worker: WorkerProcess, stop: asyncio.Event | None = None) -> None:
     """Return at Ctrl-C or SIGTERM; raises `Unavailable` when the worker ends for good before."""
     stop = stop or _stop_signal()
-    failed, stopping = asyncio.create_task(worker.failed()), asyncio.create_task(stop.wait())
-    done, _ = await asyncio.wait({failed, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    for task in (failed, stopping):
-        task.cancel()
-    if failed in done:
-        failed.result()
+    await first_ended(worker.failed(), stop.wait())
 
 
 def _stop_signal() -> asyncio.Event:
