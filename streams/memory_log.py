@@ -57,7 +57,7 @@ class MemoryLog:
         for message in messages:
             check_message(message)
         records = [self.append(message) for message in messages]
-        return [RecordPlace(record.topic, record.partition, record.offset) for record in records]
+        return [record.place for record in records]
 
     def append(self, message: Message) -> Record:
         """Append one message and return its record."""

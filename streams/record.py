@@ -1,5 +1,6 @@
 """Records read from topics, messages sent to them, and the ports for both."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -7,6 +8,29 @@ from typing import Final, Protocol
 
 UNREADABLE_HEADER: Final = "eunoe-unreadable"
 """The reason why the value of a record is a raw batch, which could not be read (see `eunoe.streams.batches`)."""
+
+_PLACE: Final = re.compile(r"([a-z-]{1,40})/(\d{1,9})@(\d{1,18})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPlace:
+    """The place of a record in the log; as a text, which logs and dead letters name it by, ``segments/3@1207``."""
+
+    topic: str
+    """Logical topic, without prefix and generation."""
+    partition: int
+    offset: int
+
+    @classmethod
+    def parse(cls, text: str) -> "RecordPlace":
+        """The place of such a text; raises ``ValueError`` for any other form."""
+        match = _PLACE.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text!r:.100} is not TOPIC/PARTITION@OFFSET, for instance segments/3@1207")
+        return cls(match[1], int(match[2]), int(match[3]))
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}@{self.offset}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +48,11 @@ class Record:
     headers: Mapping[str, bytes] = field(default_factory=dict)
     stored: "Record | None" = None
     """The record as the topic has it, where that is sealed; `None`: as it is."""
+
+    @property
+    def place(self) -> RecordPlace:
+        """The place of the record."""
+        return RecordPlace(self.topic, self.partition, self.offset)
 
     @property
     def appended(self) -> datetime:
@@ -54,16 +83,6 @@ class Publisher(Protocol):
     async def publish(self, messages: Sequence[Message]) -> object:
         """Send all messages; returns when the broker has them, raises `Unavailable` when it does not answer."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class RecordPlace:
-    """The place of a record in the log."""
-
-    topic: str
-    """Logical topic, without prefix and generation."""
-    partition: int
-    offset: int
 
 
 class Lease(Protocol):

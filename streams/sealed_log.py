@@ -102,8 +102,7 @@ async def _opened(record: Record, keys: KeyStore | None, epoch: int) -> Record |
         fault = "it is not sealed"
     except ContractError as error:
         fault = str(error)
-    where = f"{record.topic}/{record.partition}@{record.offset}"
-    log.warning("%s is not a record that intake wrote, and is passed over: %s", where, fault)
+    log.warning("%s is not a record that intake wrote, and is passed over: %s", record.place, fault)
     return None
 
 

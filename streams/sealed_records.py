@@ -101,8 +101,7 @@ def read_key_id(header: bytes) -> str | None:
 
 def lacks_keys(record: Record) -> Unavailable:
     """The fault of a sealed record where no key store is set."""
-    where = f"{record.topic}/{record.partition}@{record.offset}"
-    message = f"{where} is sealed: set EUNOE_KEYS__STORE and EUNOE_KEYS__KEK as they were"
+    message = f"{record.place} is sealed: set EUNOE_KEYS__STORE and EUNOE_KEYS__KEK as they were"
     return Unavailable(message, "the key store")
 
 

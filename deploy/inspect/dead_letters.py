@@ -12,7 +12,7 @@ from eunoe.schemas.records import DeadLetter, DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.dead_letters import Closing, Filed, closing_message, file_letters, is_content
 from eunoe.streams.reader import read_all, read_one
-from eunoe.streams.record import Publisher, Record
+from eunoe.streams.record import Publisher, Record, RecordPlace
 from eunoe.streams.retries import retry_message
 from eunoe.streams.sealed_letters import opened_letters
 from eunoe.streams.sealed_records import open_record
@@ -105,7 +105,7 @@ async def original(settings: Settings, filed: Filed) -> Record:
     if letter.truncated:
         place = (letter.partition, letter.offset)
         found = await read_one(settings.kafka_settings, settings.names, letter.topic, place)
-        where = f"{letter.topic}/{letter.partition}@{letter.offset}"
+        where = RecordPlace(letter.topic, letter.partition, letter.offset)
         if found is None or not is_content(filed, found.value):
             raise Refused(
                 f"{letter_id(letter)}: the letter holds only its first bytes, and {where} no longer holds the record"

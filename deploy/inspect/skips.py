@@ -6,8 +6,9 @@ from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.streams.reader import read_one
+from eunoe.streams.record import RecordPlace
 from eunoe.workers.registry import STAGES
-from eunoe.workers.runner.skips import Place, skip_name
+from eunoe.workers.runner.skips import skip_name
 from eunoe.workers.stores.skips import RedisSkips
 
 
@@ -15,16 +16,16 @@ from eunoe.workers.stores.skips import RedisSkips
 class SkipTarget:
     """The record to pass over, and the stages that read its topic."""
 
-    place: Place
+    place: RecordPlace
     key: str | None
     size: int
     stages: tuple[str, ...]
 
 
-def parse_place(text: str) -> Place:
+def parse_place(text: str) -> RecordPlace:
     """The place in a text; raises `Refused` for another form, and for a topic that no stage reads."""
     try:
-        place = Place.parse(text)
+        place = RecordPlace.parse(text)
     except ValueError as error:
         raise Refused(str(error)) from None
     if not stages_of(place.topic):
@@ -38,7 +39,7 @@ def stages_of(topic: str) -> tuple[str, ...]:
     return tuple(name for name, spec in STAGES.items() if topic in spec.inputs)
 
 
-async def find_target(settings: Settings, place: Place) -> SkipTarget:
+async def find_target(settings: Settings, place: RecordPlace) -> SkipTarget:
     """The record at a place; raises `Refused` where there is none, `Unavailable` when no broker answers."""
     record = await read_one(settings.kafka_settings, settings.names, place.topic, (place.partition, place.offset))
     if record is None:
@@ -47,7 +48,7 @@ async def find_target(settings: Settings, place: Place) -> SkipTarget:
     return SkipTarget(place, key, len(record.value), stages_of(place.topic))
 
 
-async def store_skip(settings: Settings, place: Place, reason: str) -> None:
+async def store_skip(settings: Settings, place: RecordPlace, reason: str) -> None:
     """Let all processes pass over the record; raises `Unavailable`."""
     async with open_redis(settings) as redis:
         name = skip_name(place, settings.log_epoch)

@@ -38,7 +38,7 @@ def place_of(batch: Batch) -> str:
     """The place of a batch in the log, in words."""
     first, last = batch[0].record, batch[-1].record
     more = f" to {last.offset}" if last is not first else ""
-    return f"{first.topic}/{first.partition}@{first.offset}{more}"
+    return f"{first.place}{more}"
 
 
 class InWork:

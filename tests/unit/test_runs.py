@@ -15,7 +15,7 @@ from eunoe.schemas.events import Ask, ConversationEvent, Erase
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.memory_log import MemoryLog
-from eunoe.streams.record import Message, Record, Revoked
+from eunoe.streams.record import Message, Record, RecordPlace, Revoked
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.derive.in_memory import as_message
 from eunoe.workers.intake.settings import IntakeSettings
@@ -30,7 +30,7 @@ from eunoe.workers.runner.metrics import StageMeter
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
-from eunoe.workers.runner.skips import Place, Skips, skip_name
+from eunoe.workers.runner.skips import Skips, skip_name
 from eunoe.workers.stores.memory import MemoryStore
 from tests.support.in_memory import START, Clock, Stores, ended, letter_reasons, utterance
 from tests.support.runner_bench import Lease
@@ -198,7 +198,7 @@ async def test_a_record_within_a_run_is_passed_over_undecided(*, since_begin: bo
     """Also where an operator says so only while the run waits for a server."""
     desk = Desk()
     records = desk.take([utterance(1), utterance(2), utterance(3)])
-    told = {skip_name(Place(Topic.CONVERSATIONS, 0, records[1].offset), 0): "passed over: too odd"}
+    told = {skip_name(RecordPlace(Topic.CONVERSATIONS, 0, records[1].offset), 0): "passed over: too odd"}
     desk.runner._skips = Skips(_reasons=told if since_begin else {})
 
     class Told(Lease):

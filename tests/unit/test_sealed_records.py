@@ -11,7 +11,7 @@ from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import encode
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.memory_log import MemoryLog
-from eunoe.streams.record import Message, Record, Revoked
+from eunoe.streams.record import Message, Record, RecordPlace, Revoked
 from eunoe.streams.retries import retry_message
 from eunoe.streams.sealed_records import SEALED_HEADER, SEALED_TOPICS, key_id_of, open_record, seal_message
 from eunoe.streams.topics import Topic
@@ -21,7 +21,7 @@ from eunoe.workers.runner.metrics import StageMeter
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
-from eunoe.workers.runner.skips import Place, Skips, skip_name
+from eunoe.workers.runner.skips import Skips, skip_name
 from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
 from tests.support.in_memory import Stores
 from tests.support.runner_bench import QUICK, Lease, Script, closed
@@ -134,7 +134,7 @@ async def test_a_stage_waits_for_a_missing_key_until_an_operator_passes_over(los
     with pytest.raises(Revoked):
         await bench.handle(record)
     assert (bench.meter.commits, bench.log.records(Topic.DEAD_LETTERS)) == (0, [])
-    bench.skips._reasons = {skip_name(Place("sessions", 0, 0), 0): "its key is lost"}
+    bench.skips._reasons = {skip_name(RecordPlace("sessions", 0, 0), 0): "its key is lost"}
     await bench.handle(record)
     (letter,) = bench.log.records(Topic.DEAD_LETTERS)
     assert letter.value == record.value

@@ -9,9 +9,10 @@ from eunoe.schemas.events import SessionSkipped
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import read_dead_letter
+from eunoe.streams.record import RecordPlace
 from eunoe.streams.topics import Topic
 from eunoe.workers.runner.recorded_outcomes import is_failure
-from eunoe.workers.runner.skips import Place, Skips, skip_name
+from eunoe.workers.runner.skips import Skips, skip_name
 from tests.support.runner_bench import Bench, Lease, Script, closed
 
 
@@ -19,7 +20,7 @@ class Stored:
     """Stored skips, in memory."""
 
     def __init__(self, *places: str, epoch: int = 0) -> None:
-        self.found = {skip_name(Place.parse(place), epoch): "passed over: too odd" for place in places}
+        self.found = {skip_name(RecordPlace.parse(place), epoch): "passed over: too odd" for place in places}
 
     async def read(self) -> dict[str, str]:
         return self.found

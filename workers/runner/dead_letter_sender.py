@@ -35,8 +35,8 @@ class DeadLetterSender:
 
     async def send(self, record: Record, rejection: Rejection) -> None:
         """Make a dead letter of a record. Raises `Unavailable`."""
-        stage, where = self.spec.name, f"{record.topic}/{record.partition}@{record.offset}"
-        log.warning("%s: dead letter of %s: %s: %s", stage, where, rejection.reason, rejection.error)
+        stage = self.spec.name
+        log.warning("%s: dead letter of %s: %s: %s", stage, record.place, rejection.reason, rejection.error)
         letter = dead_letter(record, stage, rejection.reason, rejection.error)
         answers = error_answers(record, rejection.error) if await self._answers(record) else ()
         await self.sender.publisher.publish([letter, *answers])

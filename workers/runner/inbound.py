@@ -40,7 +40,7 @@ def waiting_for_newer(record: Record) -> Iterator[None]:
         fault = newer_fault(error)
         if fault is None:
             raise
-        raise NewerVersion(f"{record.topic}/{record.partition}@{record.offset}: {fault}") from None
+        raise NewerVersion(f"{record.place}: {fault}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def read_record(record: Record, spec: StageSpec, place: LogPlace) -> OrderedEven
         return replace(ordered, number=number, late=True)
     except ContractError as error:
         if error.reason is DeadLetterReason.NEWER_VERSION and record.topic != Topic.CONVERSATIONS:
-            raise NewerVersion(f"{record.topic}/{record.partition}@{record.offset}: {error}") from None
+            raise NewerVersion(f"{record.place}: {error}") from None
         return Rejection(reason=error.reason, error=str(error))
 
 

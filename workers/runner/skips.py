@@ -1,37 +1,14 @@
 """Records of the stages' topics that an operator passes over: see `eunoe skip`."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from eunoe.schemas.errors import EunoeError
-from eunoe.streams.record import Lease, Record
-
-_PLACE = re.compile(r"([a-z-]{1,40})/(\d{1,9})@(\d{1,18})", re.ASCII)
+from eunoe.streams.record import Lease, Record, RecordPlace
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A record's logical topic, partition and offset, as logs and dead letters name it."""
-
-    topic: str
-    partition: int
-    offset: int
-
-    @classmethod
-    def parse(cls, text: str) -> "Place":
-        """Parse TOPIC/PARTITION@OFFSET; raises ``ValueError`` for any other form."""
-        match = _PLACE.fullmatch(text)
-        if match is None:
-            raise ValueError(f"{text!r:.100} is not TOPIC/PARTITION@OFFSET, for instance segments/3@1207")
-        return cls(match[1], int(match[2]), int(match[3]))
-
-    def __str__(self) -> str:
-        return f"{self.topic}/{self.partition}@{self.offset}"
-
-
-def skip_name(place: Place, epoch: int) -> str:
+def skip_name(place: RecordPlace, epoch: int) -> str:
     """The name under which a skip is stored; offsets begin again in each epoch of the broker."""
     return f"{epoch}/{place}"
 
@@ -59,8 +36,7 @@ class Skips:
         """The reason to pass over a record; `None` for all others."""
         if not self._reasons:
             return None
-        place = Place(str(record.topic), record.partition, record.offset)
-        return self._reasons.get(skip_name(place, self.epoch))
+        return self._reasons.get(skip_name(record.place, self.epoch))
 
 
 class PassedOver(EunoeError):
