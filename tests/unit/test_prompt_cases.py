@@ -109,7 +109,6 @@ async def test_a_model_that_babbles_is_decided_offline_and_the_row_says_so(at):
         assert row(named_rows(rows)).model == "m, 100% decided offline"
 
 
-@pytest.mark.slow
 async def test_the_command_prints_reports_and_judges(tmp_path):
     async with ModelServer(ServerSettings(scripts={"*": GoldAnswers()})) as server:
         words = ("eval", "prompts", "--model", "m", "--stage", "link", "--language", "de")
