@@ -30,20 +30,6 @@ class DecisionShare:
         return self.items_offline / self.items if self.items else 0.0
 
 
-def decision_shares(state: Document) -> list[DecisionShare]:
-    """A row for each stage that asked a model, in the order of its first decision in ``state`` (see `StateDigest`).
-
-    The stage is that of the provenance: a memory that stage summarize formed counts there, although stage update
-    stores it. Replies and segmentations are no part of the state.
-    """
-    found = DecisionCount()
-    for at, (stage, part) in enumerate(state.items()):
-        for number, (table, rows) in enumerate(part.get("tables", {}).items()):
-            for place, (id_, document) in enumerate(rows.items()):
-                found.add(StateRow(stage, table, (at, number, place), id_, document))
-    return found.shares()
-
-
 _Session = int | tuple[str, "_Session"] | None
 """A session, or the id of a memory whose session it is, with that which it is where there is no such memory."""
 
@@ -82,7 +68,11 @@ class DecisionCount:
             self._found[key] = self._found.get(key, 0) + 1
 
     def shares(self) -> list[DecisionShare]:
-        """A row for each stage that asked a model, see `decision_shares`."""
+        """A row for each stage that asked a model, in the order of its first decision in the state.
+
+        The stage is that of the provenance: a memory that stage summarize formed counts there, although stage update
+        stores it. Replies and segmentations are no part of the state.
+        """
         found: dict[tuple[str, int | None, Provenance], int] = {}
         for (stage, session, made_by), documents in self._found.items():
             key = (stage, self._resolved(session), made_by)

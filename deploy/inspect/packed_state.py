@@ -34,7 +34,7 @@ class PackedState:
         self._rows.clear()
 
     def json(self, progress: Mapping[str, Document]) -> Iterator[bytes]:
-        """The JSON of `StateDigest.state` in pieces; ``progress``: that of the `HashedState`."""
+        """The JSON of the state in pieces; ``progress``: that of its `HashedState`."""
         self._pack()
         self._table = None
         yield b"{"
@@ -48,6 +48,6 @@ class PackedState:
         yield b"}"
 
     def whole(self, progress: Mapping[str, Document]) -> Document:
-        """`StateDigest.state`."""
+        """The state; ``progress``: that of its `HashedState`."""
         found: Document = orjson.loads(b"".join(self.json(progress)))
         return found

@@ -8,7 +8,7 @@ from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.inspect.decisions import DecisionCount, DecisionShare
 from eunoe.deploy.inspect.packed_state import PackedState
 from eunoe.schemas.ports import VectorIndex
-from eunoe.workers.derive.digest import Document, StateDigest, StateRow, hash_state, read_digest
+from eunoe.workers.derive.digest import Document, StateRow, hash_state
 from eunoe.workers.derive.index_audit import Finding, Unfinished, compare_index, unfinished
 from eunoe.workers.intake.state import HEAD
 from eunoe.workers.registry import STAGES
@@ -16,18 +16,6 @@ from eunoe.workers.stores.memory import MemoryStore
 from eunoe.workers.stores.redis import RedisStore
 from eunoe.workers.update.evidence import lost_evidence
 from eunoe.workers.update.reads import all_endings, all_steps
-
-
-@dataclass(frozen=True, slots=True)
-class ConversationState:
-    """The digest of a conversation, disagreements of the index, and unfinished work."""
-
-    digest: StateDigest
-    findings: Sequence[Finding]
-    unfinished: Sequence[Unfinished]
-    lost_evidence: Sequence[str] = ()
-    """Breaches of the invariant of evidence, in words."""
-
 
 _EDGES: Final = "link/edges"
 _INTAKE: Final = "intake"
@@ -123,26 +111,6 @@ class _Told:
             self.decisions.add(row)
         if self.packed is not None:
             self.packed.add(row)
-
-
-async def read_states(
-    store: RedisStore | MemoryStore, index: VectorIndex, keys: Sequence[str], *, log_times: bool = False
-) -> list[ConversationState]:
-    """The states of these conversations, whole; unknown ones left out. Raises `Unavailable` when a server is down."""
-    return [state for key in keys if (state := await _read_state(store, index, key, log_times=log_times))]
-
-
-async def _read_state(
-    store: RedisStore | MemoryStore, index: VectorIndex, key: str, *, log_times: bool
-) -> ConversationState | None:
-    digest = await read_digest(store, key, STAGES, log_times=log_times)
-    findings = await compare_index(store, index, key, STAGES)
-    unfinished_work = await unfinished(store, store, key, STAGES)
-    known = any(part.get("tables") or part.get("applied") for part in digest.state.values())
-    if not (known or findings or unfinished_work):
-        return None
-    lost = lost_evidence(await all_endings(store, key), await all_steps(store, key))
-    return ConversationState(digest, findings, unfinished_work, tuple(lost))
 
 
 def all_conversations(number: int) -> str:

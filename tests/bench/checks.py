@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.models import open_embedder
 from eunoe.deploy.clients.shared import open_store
-from eunoe.deploy.inspect.state import ConversationState, read_states
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import EunoeError
 from eunoe.schemas.model_ports import LanguageModel
@@ -21,6 +20,7 @@ from eunoe.workers.stage import ApplyOrder
 from eunoe.workers.stores.qdrant import QdrantIndex
 from tests.bench.load import LoadPlan, rounds
 from tests.bench.rig import Rig, start_model_server
+from tests.support.whole_state import ConversationState, read_states
 
 SEQUENTIAL = tuple(name for name, spec in STAGES.items() if spec.order in (ApplyOrder.POSITION, ApplyOrder.SESSION))
 """The stages that every session passes."""

@@ -10,7 +10,6 @@ from eunoe.deploy.generations.cold import cold_status
 from eunoe.deploy.inspect.view import view_conversation
 from eunoe.deploy.process.draining import drained
 from eunoe.deploy.settings.sections import ColdSettings
-from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
 from eunoe.workers.stores.cold import object_name
 from eunoe.workers.stores.redis import RedisStore
@@ -19,6 +18,7 @@ from tests.broker.test_erase import digest, end, said, sessions
 from tests.broker.test_repair import applied, held, letters, names_of_one_partition, session, told
 from tests.support.command import until
 from tests.support.pipeline import Pipeline
+from tests.support.whole_state import read_digest
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -19,13 +19,13 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import ErasureRequest
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import SessionEnded, Utterance
-from eunoe.workers.derive.digest import StateDigest, read_digest
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
 from eunoe.workers.stores.connection import RedisConnection
 from eunoe.workers.stores.sqlite_erasures import SqliteErasures
 from eunoe.workers.update.reads import all_memories
 from tests.support.in_memory import START
 from tests.support.pipeline import Pipeline
+from tests.support.whole_state import StateDigest, read_digest
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(500)]
 

@@ -10,11 +10,11 @@ from eunoe.deploy.datasets.imports.formats import ImportFormat, read_import
 from eunoe.deploy.datasets.imports.imported import ImportTarget
 from eunoe.deploy.datasets.imports.run import run_import
 from eunoe.streams.topics import Topic
-from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.registry import STAGES
 from tests.support.exports import write_exports
 from tests.support.pipeline import Pipeline, pipeline_at_work
 from tests.support.session import SessionServers
+from tests.support.whole_state import read_digest
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(240)]
 

@@ -16,7 +16,6 @@ from eunoe.deploy.clients.models import open_embedder
 from eunoe.deploy.clients.shared import open_store, store_keys
 from eunoe.deploy.datasets.load import read_events
 from eunoe.deploy.demo.bundled import CONVERSATION
-from eunoe.deploy.inspect.state import ConversationState, read_states
 from eunoe.streams.client import Connection, MemoryClient
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.stores.qdrant import QdrantIndex
@@ -25,6 +24,7 @@ from tests.support.command import until
 from tests.support.pipeline import Pipeline, shared_pipeline
 from tests.support.servers import QdrantProcess, local_qdrant
 from tests.support.session import SessionServers, variables
+from tests.support.whole_state import ConversationState, read_states
 from tests.support.workers import Worker
 
 pytestmark = [

@@ -24,13 +24,13 @@ from eunoe.streams.http_client import HttpMemoryClient
 from eunoe.streams.http_feed import remembered_feed
 from eunoe.streams.reader import read_all
 from eunoe.streams.topics import Topic, TopicNames
-from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.registry import STAGES
 from tests.broker.test_rebuild import small_talk
 from tests.support.command import running, until
 from tests.support.pipeline import Pipeline, sealed_pipeline, shared_pipeline
 from tests.support.replica import feed_begin, served
 from tests.support.session import SessionServers
+from tests.support.whole_state import read_digest
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.shared import store_keys
-from eunoe.deploy.inspect.state import ConversationState, read_states
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import ReplyContext, ReplyRequested, SessionEvent
@@ -30,6 +29,7 @@ from eunoe.workers.stage import ApplyOrder
 from eunoe.workers.stores.qdrant import QdrantIndex
 from tests.faults.house import House
 from tests.faults.load import Letter, Load
+from tests.support.whole_state import ConversationState, read_states
 
 _INTERNAL = tuple(topic for topic, spec in TOPICS.items() if spec.derived)
 

@@ -4,7 +4,6 @@ import json
 
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.shared import open_store, store_keys
-from eunoe.deploy.inspect.state import read_states
 from eunoe.schemas.records import RecordedAnswer
 from eunoe.streams.codec import decode
 from eunoe.streams.reader import read_all
@@ -13,6 +12,7 @@ from eunoe.workers.stores.qdrant import QdrantIndex
 from tests.faults.findings import Findings
 from tests.faults.house import House
 from tests.support.command import eunoe
+from tests.support.whole_state import read_states
 
 GENERATION = "again"
 _TIMEOUT_S = 400.0

@@ -12,7 +12,6 @@ import psutil
 
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.shared import open_store, store_keys
-from eunoe.deploy.inspect.state import read_states
 from eunoe.schemas.decisions import Rejection
 from eunoe.schemas.events import Ask, ConversationEvent
 from eunoe.schemas.records import DeadLetter, DeadLetterReason
@@ -31,6 +30,7 @@ from eunoe.workers.stores.qdrant import QdrantIndex
 from tests.support.command import until
 from tests.support.in_memory import START, ended, utterance
 from tests.support.pipeline import PARTITIONS, Pipeline
+from tests.support.whole_state import read_states
 from tests.support.wire import Sent
 
 Identity = tuple[str, str, int, int]

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from eunoe.schemas.errors import Unavailable
-from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.models.dialect import Sampling
@@ -30,6 +29,7 @@ from tests.support.in_memory import make_pipeline
 from tests.support.model_server.behaviour import Behaviour, Formats, ItemFault, Wrap
 from tests.support.model_server.server import ModelServer, ServerSettings
 from tests.support.prompt_answers import PromptAnswers
+from tests.support.whole_state import read_digest
 
 SERVERS = ("openai", "azure", "vllm", "llama.cpp", "ollama", "tgi", "litellm")
 

@@ -14,7 +14,6 @@ from eunoe.streams.position import copy_headers
 from eunoe.streams.record import Message, Record
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.blend.settings import BlendSettings
-from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.registry import Stages, settings_class
 from eunoe.workers.runner.backoff import Backoff
@@ -22,6 +21,7 @@ from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.failure_limit import FailureLimit
 from eunoe.workers.stage import ApplyOrder
 from tests.support.in_memory import START, ended, make_pipeline, utterance
+from tests.support.whole_state import read_digest
 
 KEY = "default/c"
 QUICK = RunnerSettings(attempts=2, backoff=Backoff(first=0.001), failures=FailureLimit(share=1.0))

@@ -12,7 +12,6 @@ from eunoe.streams.codec import decode
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.dependents import changed_stages, dependents, made_again, producer_of
-from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
 from eunoe.workers.derive.resume import READ_TOPICS, Kept, earliest, kept_messages, needed, resume
@@ -23,6 +22,7 @@ from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.memory import MemoryStore
 from tests.support.in_memory import Stores, make_dependencies, make_pipeline, utterance
 from tests.support.talk import talk
+from tests.support.whole_state import read_digest
 
 KEY = "default/c"
 DERIVED = {name: STAGES[name] for name in MEMORY_STAGES}

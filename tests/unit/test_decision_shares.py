@@ -5,14 +5,25 @@ from itertools import permutations
 from eunoe.deploy.datasets.load import load_conversation
 from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.deploy.evaluate.indexed import unasked
-from eunoe.deploy.inspect.decisions import DecisionCount, DecisionShare, decision_shares, joined
+from eunoe.deploy.inspect.decisions import DecisionCount, DecisionShare, joined
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
 from eunoe.schemas.identity import conversation_key
-from eunoe.workers.derive.digest import StateRow, read_digest
+from eunoe.workers.derive.digest import StateRow
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.tree.settings import TreeSettings
 from tests.support.in_memory import HashEmbedder
+from tests.support.whole_state import read_digest
+
+
+def decision_shares(state):
+    """The rows of a state that is read whole."""
+    found = DecisionCount()
+    for at, (stage, part) in enumerate(state.items()):
+        for number, (table, rows) in enumerate(part.get("tables", {}).items()):
+            for place, (id_, document) in enumerate(rows.items()):
+                found.add(StateRow(stage, table, (at, number, place), id_, document))
+    return found.shares()
 
 
 class Babbling:

@@ -12,7 +12,6 @@ from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import Ask, ConversationEvent
 from eunoe.schemas.model_ports import AnswerT, Prompt
 from eunoe.streams.topics import Topic
-from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
 from eunoe.workers.intake.settings import BlendMode, IntakeSettings
@@ -23,6 +22,7 @@ from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stores.memory import MemoryStore
 from tests.support.in_memory import Stores, ended, make_dependencies, make_pipeline, produce_raw, utterance
+from tests.support.whole_state import read_digest
 
 KEY = "default/c"
 DERIVED_STAGES = {name: STAGES[name] for name in MEMORY_STAGES}

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eunoe.deploy.inspect.packed_state import PackedState
-from eunoe.deploy.inspect.state import check_state, read_states
+from eunoe.deploy.inspect.state import check_state
 from eunoe.schemas.decisions import Collection, Commit, Point, Scope
-from eunoe.workers.derive.digest import LOG_TIMES, canonical, hash_of, hash_of_all, hash_state, read_digest
+from eunoe.workers.derive.digest import LOG_TIMES, canonical, hash_of, hash_of_all, hash_state
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.derive.index_audit import Disagreement, Finding, compare_index
 from eunoe.workers.registry import STAGES
@@ -22,6 +22,7 @@ from eunoe.workers.stage import ApplyOrder
 from eunoe.workers.stores.memory import MemoryStore
 from eunoe.workers.stores.memory_index import MemoryIndex
 from tests.support.in_memory import Clock, ended, make_pipeline, utterance
+from tests.support.whole_state import read_digest, read_states
 
 KEY = "default/c"
 LINES = (

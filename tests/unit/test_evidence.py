@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from eunoe.deploy.inspect.state import read_states
 from eunoe.schemas.memory import Change, ChangeKind, Ending, Memory, MemoryStatus
 from eunoe.workers.update.applying import apply_summary
 from eunoe.workers.update.evidence import EvidenceLost, check_evidence, lost_evidence
@@ -15,6 +14,7 @@ from eunoe.workers.update.reads import all_endings, all_memories, all_steps
 from tests.support.in_memory import START, make_pipeline, utterance
 from tests.support.in_memory import ended as ended_session
 from tests.support.updates import KEY, Updates, formed
+from tests.support.whole_state import read_states
 from tests.unit.test_update_lifecycle import conversations
 
 OLD, NEW = summary_memories(formed(1, "Ann a.", "Ann b."))

@@ -4,18 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from eunoe.deploy.inspect.state import ConversationState, read_states
 from eunoe.schemas.base import write_time
 from eunoe.schemas.events import CloseReason, Line, SessionClosed
 from eunoe.streams.codec import encode
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
-from eunoe.workers.derive.digest import StateDigest
 from tests.faults.findings import Findings, judge_states, judge_topic
 from tests.faults.load import Load, Size, make_load
 from tests.faults.run import Outcome, differences
 from tests.faults.table import Row
 from tests.support.in_memory import START, ended, make_pipeline, utterance
+from tests.support.whole_state import ConversationState, StateDigest, read_states
 
 KEY = "default/c"
 

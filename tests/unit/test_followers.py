@@ -15,13 +15,13 @@ from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Message, Record
 from eunoe.streams.sealed_records import open_record, seal_message
 from eunoe.streams.topics import Topic
-from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.resume import Kept, kept_messages
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
 from eunoe.workers.runner import inbound
 from eunoe.workers.runner.inbound import LogPlace, read_record
 from eunoe.workers.stores.data_keys import MemoryKeyStore
 from tests.support.in_memory import ended, make_pipeline, utterance
+from tests.support.whole_state import read_digest
 
 KEY = "default/c"
 READERS = [name for name, spec in STAGES.items() if Topic.CHANGES in spec.inputs]

@@ -7,7 +7,6 @@ from eunoe.schemas.events import Ask, GenerationPromoted, SessionSkipped
 from eunoe.schemas.records import RecordedAnswer
 from eunoe.streams.codec import encode
 from eunoe.streams.topics import Topic, TopicNames
-from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.intake.idle import IdleCloser
 from eunoe.workers.registry import STAGES
@@ -18,6 +17,7 @@ from eunoe.workers.stores.generations import Generation, GenerationState, Listed
 from eunoe.workers.stores.memory import MemoryLogPositions
 from eunoe.workers.stores.promotions import last_promoted
 from tests.support.in_memory import START, ended, make_pipeline, produce_raw, utterance
+from tests.support.whole_state import read_digest
 from tests.unit.test_idle import IDLE, Times, closer
 
 LOGGED = [

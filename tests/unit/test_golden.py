@@ -14,7 +14,6 @@ from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.schemas.base import Value
 from eunoe.schemas.events import Ask, Strategy, Utterance
 from eunoe.schemas.model_ports import Prompt
-from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.models.answer_forms import form_name
 from eunoe.workers.models.forms import strict_schema
@@ -25,6 +24,7 @@ from eunoe.workers.tree.settings import TreeSettings
 from tests.support.in_memory import make_pipeline
 from tests.support.model_server.server import ChatRequest
 from tests.support.prompt_answers import PromptAnswers
+from tests.support.whole_state import read_digest
 
 REQUESTS = {
     "blend/3": "16688bd202eb8433",

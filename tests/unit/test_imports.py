@@ -18,10 +18,10 @@ from eunoe.schemas.base import write_spoken_time
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import SessionEnded
 from eunoe.streams.client import MAX_TEXT_BYTES
-from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.registry import STAGES
 from tests.support.exports import DAY, SAID, chatgpt_chat, json_lines, locomo_sample, mem0_memories, write_exports
 from tests.support.in_memory import make_pipeline
+from tests.support.whole_state import read_digest
 
 HERE = ImportTarget(speaker="Ann")
 START = datetime(2026, 1, 1, tzinfo=UTC)

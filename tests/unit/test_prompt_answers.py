@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from eunoe.schemas.events import Ask
-from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.models.endpoint import Endpoint
 from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
 from eunoe.workers.registry import STAGES
@@ -14,6 +13,7 @@ from tests.support import prompt_answers
 from tests.support.in_memory import ended, make_pipeline, utterance
 from tests.support.model_server.server import ChatRequest, ModelServer, ServerSettings
 from tests.support.prompt_answers import PromptAnswers
+from tests.support.whole_state import read_digest
 
 KEY = "default/c"
 WORDS = ("dog", "knee", "exam", "garden", "sister", "piano", "flu", "boat")

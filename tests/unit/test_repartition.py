@@ -44,12 +44,12 @@ from eunoe.streams.sealed_log import logged, restored
 from eunoe.streams.sealed_records import seal_message
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic, TopicNames
-from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.in_memory import as_message
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stores.data_keys import MemoryKeyStore
 from eunoe.workers.stores.generations import Generation, GenerationState, MemoryGenerations
 from tests.support.in_memory import Clock, ended, make_pipeline, utterance
+from tests.support.whole_state import read_digest
 
 NAMES = [f"c{number}" for number in range(7)]
 BEFORE, AFTER = 3, 5

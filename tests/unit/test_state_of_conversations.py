@@ -17,17 +17,17 @@ from typer.testing import CliRunner
 
 from eunoe.deploy.cli import state as command
 from eunoe.deploy.inspect.packed_state import PackedState
-from eunoe.deploy.inspect.state import CheckedState, check_state, read_states
+from eunoe.deploy.inspect.state import CheckedState, check_state
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Ask
-from eunoe.workers.derive.digest import StateDigest
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.derive.index_audit import unfinished
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stores.memory import MemoryStore
 from tests.support.in_memory import ended, make_pipeline, utterance
+from tests.support.whole_state import StateDigest, read_states
 
 app = typer.Typer()
 app.command()(command.state)

@@ -26,13 +26,13 @@ from eunoe.streams.settings import TraceSettings
 from eunoe.streams.topics import DEFAULT_MAX_BYTES, Topic
 from eunoe.streams.tracer import OpenTelemetryTracer, read_traceparent
 from eunoe.streams.tracing import MAX_LINKS, TRACE_HEADER, current, processing, span, step
-from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.in_memory import InMemoryPipeline, as_message
 from eunoe.workers.registry import STAGES
 from tests.support.gateway import make_gateway
 from tests.support.in_memory import HashEmbedder, ended, utterance
 from tests.support.runner_bench import Bench, Lease, Script, closed
 from tests.support.spans import Spans, traced
+from tests.support.whole_state import read_digest
 
 GIVEN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

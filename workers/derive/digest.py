@@ -1,7 +1,8 @@
 """The state digest: one hash of all that was derived from a conversation, equal for equal input.
 
-It covers the digested tables of the stages (see `eunoe.workers.stage.StageTables`) and their progress. It covers no
-clock: neither durations nor, unless asked for, the log's times.
+It covers the digested tables of the stages (see `eunoe.workers.stage.StageTables`) and their progress, as one JSON
+document: stage → ``applied``, ``skipped``, ``tables`` (name → id → document). It covers no clock: neither durations
+nor, unless asked for, the log's times.
 """
 
 import hashlib
@@ -23,29 +24,6 @@ DIGITS = 6
 """Decimals of a float that are compared."""
 
 Document = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class StateDigest:
-    """The derived state of one conversation, in canonical form, with its hash."""
-
-    key: str
-    state: Document
-    """Stage → ``applied``, ``skipped``, ``tables`` (name → id → document)."""
-
-    @property
-    def sha256(self) -> str:
-        """64 hex digits."""
-        return hash_of(self.state)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """``stage/table`` → its number of documents."""
-        return {
-            f"{stage}/{table}": len(rows)
-            for stage, part in self.state.items()
-            for table, rows in part.get("tables", {}).items()
-        }
 
 
 def hash_of(value: object) -> str:
@@ -84,33 +62,11 @@ def canonical(value: object, *, log_times: bool = False) -> Any:  # noqa: ANN401
     return value
 
 
-async def read_digest(
-    store: StateStore, key: str, specs: Mapping[str, StageSpec], *, log_times: bool = False
-) -> StateDigest:
-    """The digest of a conversation as the store has it now, with all of its state; raises `Unavailable`."""
-    parts = {name: await _read_stage(store, key, spec, log_times=log_times) for name, spec in specs.items()}
-    return StateDigest(key, {name: part for name, part in parts.items() if part})
-
-
-async def _read_stage(store: StateStore, key: str, spec: StageSpec, *, log_times: bool) -> Document:
-    part = await _progress(store, key, spec)
-    tables = {table: await store.scan(spec.name, key, table) for table in spec.tables.digested}
-    read = {table: _documents(found, log_times=log_times) for table, found in tables.items() if found}
-    return part | ({"tables": read} if read else {})
-
-
 async def _progress(store: StateStore, key: str, spec: StageSpec) -> Document:
     if not spec.order.is_gapless:
         return {}
     ledger = await store.ledger(Scope(spec.name, key))
     return {"applied": ledger.applied, "skipped": sorted(ledger.skipped)}
-
-
-def _documents(rows: Mapping[str, str], *, log_times: bool) -> Document:
-    return {id_: canonical(orjson.loads(text), log_times=log_times) for id_, text in rows.items()}
-
-
-# ---- document by document
 
 
 class StateRow(NamedTuple):
@@ -119,7 +75,7 @@ class StateRow(NamedTuple):
     stage: str
     table: str
     place: tuple[int, int, int]
-    """The numbers of its stage, its table and itself, in the order of `StateDigest.state`."""
+    """The numbers of its stage, its table and itself, in the order of the stages that were asked for."""
     id: str
     document: Any
 
@@ -133,9 +89,9 @@ class HashedState:
 
     key: str
     sha256: str
-    """As `StateDigest.sha256`."""
+    """64 hex digits."""
     progress: Mapping[str, Document]
-    """Stage → ``applied`` and ``skipped``, where it has them; those of `StateDigest.state`, in that order."""
+    """Stage → ``applied`` and ``skipped``, where it has them, in the order of the stages that were asked for."""
     tables: Mapping[str, Mapping[str, int]]
     """Stage → table → number of its documents; stages without any are left out."""
 
@@ -148,7 +104,7 @@ async def hash_state(
     *,
     log_times: bool = False,
 ) -> HashedState:
-    """The hash that `read_digest` gives, of one table after the other; ``visit`` is called with each document.
+    """The hash of a state, of which one table at a time is held; ``visit`` is called with each document.
 
     Documents come by stage, table and id, as they are hashed. Raises `Unavailable`.
     """
@@ -179,7 +135,7 @@ class _Hashing:
         self.tables: dict[str, dict[str, int]] = {}
 
     async def stage(self, store: StateStore, key: str, spec: StageSpec, number: int) -> None:
-        """Hash a stage; ``number``: its place in `StateDigest.state`."""
+        """Hash a stage; ``number``: its place among those that were asked for."""
         name, part = spec.name, await _progress(store, key, spec)
         counts: dict[str, int] = {}
         head = f"{',' if self.progress else ''}{_text(name)}:{_text(part).removesuffix('}')}"
