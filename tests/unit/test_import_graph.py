@@ -1,8 +1,5 @@
 """The import graph between packages: its limits hold, and its check finds what breaks them."""
 
-import subprocess
-import sys
-
 import grimp
 import pytest
 
@@ -38,8 +35,3 @@ def test_finding_the_servers_of_a_stack_imports_none_of_them():
     graph = grimp.build_graph("eunoe.deploy")
     for module in ("eunoe.deploy.local.servers", "eunoe.deploy.local.stack"):
         assert graph.find_shortest_chain("eunoe.deploy.clients.connect", module) is None
-
-
-def test_a_process_without_a_model_does_not_load_the_sdk():
-    code = "import sys, eunoe.deploy.cli.worker, eunoe.deploy.gateway.server; print('openai' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
