@@ -43,7 +43,7 @@ from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 AT_ONCE = 64
 """Conversations derived concurrently; most of them wait for models."""
 EVENTS_AT_ONCE = 6_000
-"""Events of all of them together: what is derived of one takes some 10 kB of memory, until it is written."""
+"""Events of all of them together: what is derived of one takes some 8 kB of memory, until it is written."""
 _MESSAGES = 500
 
 
