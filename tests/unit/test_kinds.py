@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from eunoe.schemas.events import Line
 from eunoe.schemas.memory import MemoryKind
+from eunoe.workers.text.day_words import WEEKDAYS
 from eunoe.workers.text.expiry import end_of_day, expiry_of
 from eunoe.workers.text.extraction import choose, draft_of
 from eunoe.workers.text.kinds import kind_of
-from eunoe.workers.text.periods import WEEKDAYS, periods_in
+from eunoe.workers.text.periods import periods_in
 from eunoe.workers.text.statements import statements_in
 
 SAID = datetime(2026, 3, 4, 10, tzinfo=UTC)

@@ -26,7 +26,7 @@ from eunoe.workers.respond.times import MONTHS
 from eunoe.workers.respond.whose import tells_of_others
 from eunoe.workers.text.capitals import CAPITAL
 from eunoe.workers.text.corrections import corrects
-from eunoe.workers.text.days import WEEKDAYS
+from eunoe.workers.text.day_words import WEEKDAYS
 from eunoe.workers.text.salience import is_end, is_question
 from eunoe.workers.text.statements import sentence_spans
 from eunoe.workers.text.terms import terms

@@ -4,28 +4,16 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import date, timedelta
 
+from eunoe.workers.text.day_words import DAY_WORDS, WEEKDAYS
 from eunoe.workers.text.guarded import GuardedPattern
 
-WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS = {
     word: n
     for n, word in enumerate(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"])
 }
 _NUMBERS |= {"a": 1, "an": 1}
 
-_DAY_WORDS: Mapping[str, int] = {
-    "the day before yesterday": -2,
-    "the day after tomorrow": 2,
-    "yesterday": -1,
-    "last night": -1,
-    "today": 0,
-    "tonight": 0,
-    "this morning": 0,
-    "this afternoon": 0,
-    "this evening": 0,
-    "tomorrow": 1,
-}
-_DAY_WORD = "|".join(_DAY_WORDS)
+_DAY_WORD = "|".join(DAY_WORDS)
 _DAY = "|".join(WEEKDAYS)
 _COUNT = r"\d{1,2}|" + "|".join(_NUMBERS)
 _RELATIVE = GuardedPattern(
@@ -60,7 +48,7 @@ def _dated(found: re.Match[str], said: date, brackets: str) -> str:
 def _meant(found: re.Match[str], said: date) -> str:
     parts = {name: part.lower() for name, part in found.groupdict().items() if part is not None}
     if "word" in parts:
-        return write_day(said + timedelta(days=_DAY_WORDS[parts["word"]]))
+        return write_day(said + timedelta(days=DAY_WORDS[parts["word"]]))
     if "count" in parts:
         count = parts["count"]
         return _BACK[parts["many"]](said, int(count) if count.isdecimal() else _NUMBERS[count])

@@ -4,21 +4,13 @@ Words are resolved against the day on which they were said. Bare days and months
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import date, timedelta
 
-from eunoe.workers.text.periods import COUNTS, MONTHS, WEEKDAYS, Period, end_of_month, months_later
+from eunoe.workers.text.day_words import DAY_WORDS, WEEKDAYS
+from eunoe.workers.text.periods import COUNTS, MONTHS, Period, end_of_month, months_later
 
-_DAY_WORDS: Mapping[str, int] = {
-    "the day before yesterday": -2,
-    "yesterday": -1,
-    "last night": -1,
-    "today": 0,
-    "tonight": 0,
-    "this morning": 0,
-    "this afternoon": 0,
-    "this evening": 0,
-}
+_GONE = [word for word, days in DAY_WORDS.items() if days <= 0]
 _COUNT = r"\d{1,3}|" + "|".join(sorted(COUNTS, key=len, reverse=True))
 _UNIT = r"(?:day|week|month|year)"
 _CAPITAL_MONTH = "(?-i:" + "|".join(MONTHS) + ")"
@@ -26,7 +18,7 @@ _MONTH = "|".join(MONTHS)
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
 _YEAR = r"(?:19|20)\d\d"
 _PERIOD = re.compile(
-    rf"\b(?:(?P<word>{'|'.join(_DAY_WORDS)})"
+    rf"\b(?:(?P<word>{'|'.join(_GONE)})"
     rf"|(?:(?:in|over|during|for) )?(?:the )?(?:last|past) (?P<count>{_COUNT}) (?P<many>{_UNIT})s?"
     rf"|(?:about )?(?P<ago>{_COUNT}) (?P<away>{_UNIT})s? ago"
     rf"|(?:the )?(?P<way>last|past|previous|this) (?P<unit>week|weekend|month|year)"
@@ -58,7 +50,7 @@ def past_periods_in(text: str, said: date) -> Iterator[Period]:
 
 def _days(found: re.Match[str], said: date) -> tuple[date, date]:
     if found["word"]:
-        return _one(said + timedelta(days=_DAY_WORDS[found["word"].lower()]))
+        return _one(said + timedelta(days=DAY_WORDS[found["word"].lower()]))
     if found["many"]:
         return _back(said, _number(found["count"]), found["many"].lower()), said
     if found["away"]:

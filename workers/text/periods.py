@@ -9,17 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+from eunoe.workers.text.day_words import DAY_WORDS, WEEKDAYS
+
+_TO_COME = [word for word, days in DAY_WORDS.items() if days >= 0]
 MONTHS = tuple(calendar.month_name[1:])
-_DAY_WORDS: Mapping[str, int] = {
-    "the day after tomorrow": 2,
-    "tomorrow": 1,
-    "today": 0,
-    "tonight": 0,
-    "this morning": 0,
-    "this afternoon": 0,
-    "this evening": 0,
-}
 COUNTS: Mapping[str, int] = {
     word: n
     for n, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), 1)  # noqa: SIM905
@@ -30,7 +23,7 @@ _MONTH = "(?-i:" + "|".join(MONTHS) + ")"
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
 _PERIOD = re.compile(
     rf"\b(?:(?P<iso>\d{{4}}-\d\d-\d\d)"
-    rf"|(?P<word>{'|'.join(_DAY_WORDS)})"
+    rf"|(?P<word>{'|'.join(_TO_COME)})"
     rf"|(?:(?P<count>{_COUNT}) more|(?:(?:the )?(?:next|coming)|another) (?P<counted>{_COUNT})) (?P<many>{_UNIT})s?"
     rf"|in (?P<ahead>{_COUNT}) (?P<away>{_UNIT})s?"
     rf"|(?P<end>(?:the )?(?:end|rest) of )?(?:the )?(?P<way>this|next|coming|the) (?P<unit>week|weekend|month|year)"
@@ -75,7 +68,7 @@ def _days(found: re.Match[str], said: date) -> tuple[date, date] | None:
     if found["iso"]:
         return _one(date.fromisoformat(found["iso"]))
     if found["word"]:
-        return _one(said + timedelta(days=_DAY_WORDS[found["word"].lower()]))
+        return _one(said + timedelta(days=DAY_WORDS[found["word"].lower()]))
     if found["many"]:
         return said, _ahead(said, found["count"] or found["counted"], found["many"])
     if found["away"]:
