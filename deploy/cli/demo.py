@@ -31,7 +31,7 @@ from eunoe.deploy.demo.play import (
 )
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.inspect.counted import counted
-from eunoe.deploy.process.temporary import running
+from eunoe.deploy.process.temporary import attached_servers, temporary_servers
 from eunoe.deploy.settings import Settings, read_settings
 from eunoe.schemas.events import DEFAULT_TENANT, Strategy, Utterance
 from eunoe.schemas.identity import conversation_key
@@ -114,14 +114,22 @@ class DemoOptions:
     page: bool
     """Whether the page is served when all is remembered, until Ctrl-C."""
 
+    @property
+    def starts(self) -> list[str]:
+        """The parts that the demo starts, in words; none where it uses all that runs."""
+        return [word for word, wanted in (("servers", not self.attach), ("worker", self.workers)) if wanted]
+
 
 async def _demo(loaded: LoadedConversation, options: DemoOptions) -> dict[str, Any]:
     async with AsyncExitStack() as closing:
         settings = read_settings()
         if options.workers:
             await refuse_wrong_model(settings)
-        note("starting servers and worker …", quiet=options.quiet)
-        settings = await closing.enter_async_context(running(settings, attach=options.attach, workers=options.workers))
+        if starts := options.starts:
+            note(f"starting {' and '.join(starts)} …", quiet=options.quiet)
+        workers = options.workers
+        system = attached_servers(workers=workers) if options.attach else temporary_servers(settings, workers=workers)
+        settings = await closing.enter_async_context(system)
         started = time.perf_counter()
         store = await closing.enter_async_context(open_store(settings))
         with ProgressBars(quiet=options.quiet) as bars:

@@ -12,17 +12,28 @@ from eunoe.streams.admin import create_topics
 
 
 @asynccontextmanager
-async def running(settings: Settings, *, attach: bool, workers: bool) -> AsyncIterator[Settings]:
-    """Servers with topics, and with ``workers`` a worker of all stages; stopped in reverse order.
+async def temporary_servers(settings: Settings, *, workers: bool) -> AsyncIterator[Settings]:
+    """Servers of their own, with topics, and with ``workers`` a worker of all stages; yields their settings.
 
-    ``attach`` uses the servers of ``EUNOE_*`` or of an `eunoe up` in this directory, else temporary ones are started.
+    Raises `Unavailable` where one does not come up.
     """
+    async with LocalStack(None) as stack, _worked(on_stack(settings, stack.urls), workers=workers) as own:
+        yield own
+
+
+@asynccontextmanager
+async def attached_servers(*, workers: bool) -> AsyncIterator[Settings]:
+    """The servers of ``EUNOE_*``, or of an `eunoe up` in this directory, with topics and a worker as above.
+
+    Raises `Refused` where there are none, `Unavailable` where one does not answer.
+    """
+    async with _worked(await live_settings(connected_settings()), workers=workers) as settings:
+        yield settings
+
+
+@asynccontextmanager
+async def _worked(settings: Settings, *, workers: bool) -> AsyncIterator[Settings]:
     async with AsyncExitStack() as closing:
-        if attach:
-            settings = await live_settings(connected_settings())
-        else:
-            stack = await closing.enter_async_context(LocalStack(None))
-            settings = on_stack(settings, stack.urls)
         await create_topics(settings.kafka_settings, settings.names, settings.partitions, settings.replication)
         if workers:
             worker = WorkerProcess(["all"], environment(settings))

@@ -11,7 +11,7 @@ from eunoe.deploy.datasets.load import load_conversation
 from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.deploy.demo.play import expected_sessions, produce, wait_until_remembered
-from eunoe.deploy.process.temporary import running
+from eunoe.deploy.process.temporary import temporary_servers
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.events import DEFAULT_TENANT, ReplyContext, Utterance
 from eunoe.schemas.identity import conversation_key
@@ -49,7 +49,7 @@ async def bench_ask(settings: Settings, asks: int) -> dict[str, AskTimes]:
     """
     loaded = load_conversation(CONVERSATION)
     async with AsyncExitStack() as closing:
-        settings = await closing.enter_async_context(running(settings, attach=False, workers=True))
+        settings = await closing.enter_async_context(temporary_servers(settings, workers=True))
         store = await closing.enter_async_context(open_store(settings))
         async with open_publisher(settings) as publisher:
             await produce(publisher, loaded.events, lambda _: None)

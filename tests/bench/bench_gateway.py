@@ -22,7 +22,7 @@ from eunoe.deploy.clients.connect import environment
 from eunoe.deploy.clients.shared import open_publisher
 from eunoe.deploy.gateway.keys import KeyFile, KeyPlan, KeyScope, new_key
 from eunoe.deploy.local.ports import free_port
-from eunoe.deploy.process.temporary import running
+from eunoe.deploy.process.temporary import temporary_servers
 from eunoe.deploy.settings import Settings, read_settings
 from eunoe.schemas.events import Utterance
 from eunoe.streams.client import MemoryClient
@@ -63,7 +63,7 @@ class HttpConnection:
 async def bench(settings: Settings, events: int, asks: int) -> dict[str, dict[str, float]]:
     """Kind of request → percentiles of both ways, their difference, and the gateway's processor time; milliseconds."""
     async with AsyncExitStack() as closing:
-        settings = await closing.enter_async_context(running(settings, attach=False, workers=True))
+        settings = await closing.enter_async_context(temporary_servers(settings, workers=True))
         gateway, http = await closing.enter_async_context(_gateway(settings))
         publisher = await closing.enter_async_context(open_publisher(settings))
         memory = await closing.enter_async_context(

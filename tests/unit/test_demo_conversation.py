@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eunoe.deploy.cli.demo import citation
+from eunoe.deploy.cli.demo import DemoOptions, citation
 from eunoe.deploy.datasets import locomo
 from eunoe.deploy.datasets.load import load_conversation, read_events
 from eunoe.deploy.datasets.loaded import LoadedConversation
@@ -304,3 +304,17 @@ def test_the_demo_names_what_a_reply_quotes_or_else_what_it_cites_first(cited: t
         question="?", reply=reply, cited=cited, evidence=(), tokens=9, timelines=(), recall=None, seconds=0.1
     )
     assert citation(LoadedConversation("c", SAID, ()), asked) == line
+
+
+@pytest.mark.parametrize(
+    ("attach", "workers", "told"),
+    [
+        (False, True, ["servers", "worker"]),
+        (False, False, ["servers"]),
+        (True, True, ["worker"]),
+        (True, False, []),
+    ],
+)
+def test_the_demo_says_what_it_starts(attach: bool, workers: bool, told: list[str]):
+    options = DemoOptions(None, 300, attach, workers, 120.0, quiet=False, verbose=False, page=False)
+    assert options.starts == told
