@@ -35,7 +35,7 @@ BY_COUNT = {
     "workers.stores.term_counts._number": "documents of one number",
     "workers.stores.term_counts._written": "numbers",
     "workers.text.terms._cached_terms": "ASCII words of at most 40 characters",
-    "workers.update.parsing._shared_stem": "words of at most 40 characters",
+    "workers.update.parsing._plain_word": "words of at most 40 characters",
     "workers.update.parsing._shared_word": "words of at most 40 characters",
     "workers.text.terms._stacked": "has no arguments",
 }

@@ -11,6 +11,7 @@ from eunoe.workers.text.foreign import is_foreign
 from eunoe.workers.update.contradiction import SUSPICION_THRESHOLD, find_contradiction
 from eunoe.workers.update.offline import OfflineOperator
 from eunoe.workers.update.operator import Operation, OperationPair
+from eunoe.workers.update.parsing import parse_sentence
 from tests.support.in_memory import START
 
 P, R, A, D = Operation.PASS, Operation.REPLACE, Operation.APPEND, Operation.DELETE
@@ -280,3 +281,12 @@ def test_english_is_not_taken_for_another_language(text: str):
 @pytest.mark.parametrize("text", ["小明住在上海。", "Rémi n'habite plus Lyon.", 'Ann Lee said: "Ich bin in Rom."'])
 def test_another_language_is_told_by_letters_or_common_words(text: str):
     assert is_foreign(text, "小明" if "小明" in text else "Rémi")
+
+
+async def test_an_old_sentence_is_read_only_for_what_the_new_one_tells():
+    text = "Ann Lee works at the harbour and keeps two cats."
+    values = {f"_eunoe.workers.update.slots.{name}" for name in ("slots", "marital", "favorites")}
+    await operation(text, "The tax papers were lost by the landlord.")
+    assert values.isdisjoint(vars(parse_sentence(text, "Ann Lee")))
+    await operation(text, "Ann Lee started working at the museum.")
+    assert not values.isdisjoint(vars(parse_sentence(text, "Ann Lee")))

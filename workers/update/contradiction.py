@@ -59,6 +59,8 @@ def _parts(text: str, speaker: str) -> tuple[ParsedSentence, ...]:
 def contradiction_score(old: ParsedSentence, new: ParsedSentence) -> tuple[float, str]:
     """(score, cue) of two clauses: the score is 0 without any sign, at most about 2."""
     shared = old.stems & new.stems
+    if not shared:
+        return _values(old, new)
     return max(_negation(old, new, shared), _opposites(old, new, shared), _values(old, new), key=lambda cue: cue[0])
 
 
@@ -71,9 +73,10 @@ def _negation(old: ParsedSentence, new: ParsedSentence, shared: frozenset[str]) 
 
 
 def _opposites(old: ParsedSentence, new: ParsedSentence, shared: frozenset[str]) -> tuple[float, str]:
-    ours, theirs = _opposable(old) - shared, _opposable(new) - shared
+    theirs = _opposable(new) - shared
+    ours = _opposable(old) - shared if theirs else theirs
     pairs = [(a, b) for a in ours for b in theirs if (a, b) in ANTONYMS]
-    if not pairs or not shared:
+    if not pairs:
         return 0.0, ""
     one, other = min(pairs)
     return 2 * len(shared) / min(len(old.stems), len(new.stems)), f"{one} and {other}"
@@ -85,7 +88,7 @@ def _opposable(text: ParsedSentence) -> frozenset[str]:
 
 
 def _values(old: ParsedSentence, new: ParsedSentence) -> tuple[float, str]:
-    found = next(_different(old, new), "") if _has_values(old) and _has_values(new) else ""
+    found = next(_different(old, new), "") if _has_values(new) and _has_values(old) else ""
     return (1.0, f"two values of one thing: {found}") if found else (0.0, "")
 
 

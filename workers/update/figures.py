@@ -1,7 +1,7 @@
 """Figures that change: the age of a person, what somebody weighs or pays, how many of a thing they own."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from eunoe.workers.text.terms import terms
 from eunoe.workers.update.parsing import ParsedSentence, cached_by_sentence
@@ -29,12 +29,11 @@ def older(old: ParsedSentence, new: ParsedSentence) -> str:
     """The reason, where both tell an age of a person and the new one is higher; whose is the caller's matter."""
     if old.subject.is_thing or new.subject.is_thing:
         return ""
-    if _ATTRIBUTE.search(new.plain) and not _ATTRIBUTE.search(old.plain):
+    after = _turned_ages(new) or _stated_ages(new)
+    if len(after) != 1 or (_ATTRIBUTE.search(new.plain) and not _ATTRIBUTE.search(old.plain)):
         return ""
-    before, after = _stated_ages(old), _turned_ages(new) or _stated_ages(new)
-    if len(before) == len(after) == 1 and before < after:
-        return f"{after[0]} years old now"
-    return ""
+    before = _stated_ages(old)
+    return f"{after[0]} years old now" if len(before) == 1 and before < after else ""
 
 
 @cached_by_sentence
@@ -67,20 +66,31 @@ def changed_measure(old: ParsedSentence, new: ParsedSentence) -> str:
     """The reason, where both give one measure of a person, or a number of owned things, and the later differs."""
     if old.subject.is_thing or new.subject.is_thing:
         return _more(old, new)
-    after = {found[1]: _number(found[2]) for found in _MEASURED.finditer(new.plain)}
-    for found in _MEASURED.finditer(old.plain):
+    after = _measures(new)
+    for found in _MEASURED.finditer(old.plain) if after else ():
         before = _number(found[2])
         if before is not None and after.get(found[1]) not in {None, before}:
             return f"{found[1]}s {after[found[1]]} now"
     return _more(old, new)
 
 
+@cached_by_sentence
+def _measures(text: ParsedSentence) -> Mapping[str, int | None]:
+    return {found[1]: _number(found[2]) for found in _MEASURED.finditer(text.plain)}
+
+
 def _more(old: ParsedSentence, new: ParsedSentence) -> str:
-    gained = [(found[1], frozenset(terms(found[2]))) for found in _GAINED.finditer(new.plain)]
-    for found in _OWNED.finditer(old.plain):
+    gained = _gained(new)
+    for found in _OWNED.finditer(old.plain) if gained else ():
         count = _number(found[1])
         for word, thing in gained:
             total = _ORDINALS.get(word)
             if count and total and total > count and thing and thing == frozenset(terms(found[2])):
                 return f"{total} of them now"
     return ""
+
+
+@cached_by_sentence
+def _gained(text: ParsedSentence) -> Sequence[tuple[str, frozenset[str]]]:
+    """How many more things a sentence tells of, as a word, and what they are."""
+    return [(found[1], frozenset(terms(found[2]))) for found in _GAINED.finditer(text.plain)]

@@ -58,7 +58,8 @@ _MAY_NEGATE = NEGATORS | ENDERS | {phrase.split()[0] for phrase in (*_BROKEN, *E
 _DENYING = NEGATORS | ENDERS
 _GETTING = frozenset(["get", "gets", "getting", "got", "gotten", "be", "being"])
 """Words before "lost" that mean absorbed or astray: nothing ends."""
-_QUOTED = re.compile(r'\A(?P<who>[^"]{1,110}?) said: "(?P<what>.*)"\Z', re.DOTALL)
+_SAID = ' said: "'
+_QUOTED = re.compile(rf'\A(?P<who>[^"]{{1,110}}?){_SAID}(?P<what>.*)"\Z', re.DOTALL)
 _MAX_SHARED_CHARS = 40
 """Length up to which equal words of sentences are one object."""
 _NUMBERS = NUMBER_WORDS - {"one", "second", "first", "once", "quarter", "couple", "both", "half"}
@@ -224,7 +225,7 @@ def _named(tokens: list[str]) -> frozenset[str]:
 
 def unquoted(text: str) -> str:
     """The quoted words if the text is a quotation, else the text."""
-    found = _QUOTED.match(text)
+    found = _QUOTED.match(text) if _SAID in text else None
     return text if found is None else found["what"]
 
 
@@ -233,30 +234,41 @@ def _words(tokens: list[str], names: Collection[str]) -> list[SentenceWord]:
     negated = False
     spelled = " ".join(names).replace("'", "")
     for place, token in enumerate(tokens):
-        if token in BREAK or token in _JOINTS:
+        if token in BREAK:
             negated = False
-        elif _negates(tokens, place):
+            continue
+        if token in _JOINTS:
+            negated = False
+        elif (token in _MAY_NEGATE or token.endswith("n't")) and _negates(tokens, place):
             negated = True
             continue
-        if token not in BREAK:
-            found.append(_word(token, _stem(token, names, spelled), negated))
+        found.append(_word(token, names, spelled, negated))
     return found
 
 
-def _word(text: str, stem: str, negated: bool) -> SentenceWord:
-    return _shared_word(text, stem, negated) if len(text) <= _MAX_SHARED_CHARS else SentenceWord(text, stem, negated)
+def _word(token: str, names: Collection[str], spelled: str, negated: bool) -> SentenceWord:
+    """A word, which carries nothing where it is one of ``names``, which are ``spelled``."""
+    if len(token) > _MAX_SHARED_CHARS:
+        return SentenceWord(token, _content_stem(token, names), negated)
+    if token.isascii() and token.isalnum() and token not in spelled and spelled.isascii():
+        return _plain_word(token, negated)
+    return _shared_word(token, _content_stem(token, names), negated)
 
 
 # most words of a sentence stand in many others: one object for all of them is half of a parsed sentence
 @cached_by_word(500, 8_192)
-def _shared_word(text: str, stem: str, negated: bool) -> SentenceWord:
-    return SentenceWord(text, stem, negated)
+def _plain_word(token: str, negated: bool) -> SentenceWord:
+    return SentenceWord(token, _content_stem(token, ()), negated)
+
+
+@cached_by_word(500, 2_048)
+def _shared_word(token: str, stem: str, negated: bool) -> SentenceWord:
+    return SentenceWord(token, stem, negated)
 
 
 def _negates(tokens: list[str], place: int) -> bool:
+    """Whether a word that may negate does so among the others."""
     word = tokens[place]
-    if word not in _MAY_NEGATE and not word.endswith("n't"):
-        return False
     phrase = " ".join(tokens[place : place + 3])
     before = tokens[place - 1] if place else ""
     if phrase.startswith(_MERELY) or (word == "no" and before in _ARTICLES) or (word == "lost" and before in _GETTING):
@@ -270,19 +282,7 @@ def _negates(tokens: list[str], place: int) -> bool:
     )
 
 
-def _stem(token: str, names: Collection[str], spelled: str) -> str:
-    """The content stem of a word; empty where it carries nothing or is one of ``names``, which are ``spelled``."""
-    is_plain = len(token) <= _MAX_SHARED_CHARS and token.isascii() and token.isalnum()
-    if is_plain and spelled.isascii() and token not in spelled:
-        return _shared_stem(token)
-    return _content_stem(token, names)
-
-
-@cached_by_word(200, 8_192)
-def _shared_stem(token: str) -> str:
-    return _content_stem(token, ())
-
-
 def _content_stem(token: str, names: Collection[str]) -> str:
+    """The content stem of a word; empty where it carries nothing or is one of ``names``."""
     found = terms(token, names)
     return found[0] if found and found[0] not in LIGHT else ""

@@ -41,8 +41,7 @@ def judge_by_rules(pair: OperationPair) -> OperationVerdict:
     if found is not None:
         return found
     score, cue = find_contradiction(pair.old.text, pair.new.text, pair.new.speaker)
-    may_end = _begins(old) or not _closed(old)
-    flagged = score >= SUSPICION_THRESHOLD and may_end and new.may_be_of(old)
+    flagged = score >= SUSPICION_THRESHOLD and (not _closed(old) or _begins(old)) and new.may_be_of(old)
     if not flagged and _has_parted(old, new):
         flagged, cue = True, "they have parted"
     change = "" if flagged else _also_changed(old, new)
@@ -53,21 +52,16 @@ def judge_by_rules(pair: OperationPair) -> OperationVerdict:
 
 def _also_changed(old: ParsedSentence, new: ParsedSentence) -> str:
     """Describes the state that the new sentence changes or ends, where the old one tells more than that; else empty."""
-    if not new.may_be_of(old) or old.planned or new.planned or new.wished or new.looks_back:
+    if new.planned or new.wished or new.looks_back or old.planned or not new.may_be_of(old):
         return ""
     return changed_slot(old, new) or _change_of(old, new)
 
 
 def _has_parted(old: ParsedSentence, new: ParsedSentence) -> bool:
     """Whether the old sentence tells of a partner, and the new one that its speaker has none any more."""
-    has_partner = any(word.text.removesuffix("'s") in PARTNERS for word in old.words)
-    return (
-        has_partner
-        and not _closed(old)
-        and not new.other
-        and not (new.planned or new.wished)
-        and marital(new) == "apart"
-    )
+    if marital(new) != "apart" or new.other or new.planned or new.wished:
+        return False
+    return any(word.text.removesuffix("'s") in PARTNERS for word in old.words) and not _closed(old)
 
 
 def says_all_of(pair: OperationPair) -> bool:
@@ -108,11 +102,11 @@ def _begins(old: ParsedSentence) -> bool:
 
 def _completed(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     """DELETE if a trouble or a pending matter is over: both have a cue beside the same word."""
-    if new.planned or new.wished or new.looks_back or not (_names(old, new.other) and _names(new, old.other)):
+    if new.planned or new.wished or new.looks_back or max(len(old.stems), len(new.stems)) > SHORT:
+        return None
+    if not (_names(old, new.other) and _names(new, old.other)):
         return None
     if old.other == new.other and not new.may_be_of(old):
-        return None
-    if max(len(old.stems), len(new.stems)) > SHORT:
         return None
     for stem in sorted(_telling(old) & _telling(new)):
         if _beside(old, stem, TROUBLES | PENDING) and _ends(new, stem):

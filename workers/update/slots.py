@@ -119,9 +119,10 @@ def marital(text: ParsedSentence) -> str:
 
 
 def _filled(old: ParsedSentence, new: ParsedSentence) -> str:
-    for before in slots(old):
-        for after in slots(new):
-            if after.changes and before.name == after.name and _differ(before.value, after.value):
+    found = [slot for slot in slots(new) if slot.changes]
+    for before in slots(old) if found else ():
+        for after in found:
+            if before.name == after.name and _differ(before.value, after.value):
                 return f"another {before.name}: {' '.join(sorted(after.value))}"
     return ""
 
@@ -132,27 +133,39 @@ def _differ(before: frozenset[str], after: frozenset[str]) -> bool:
 
 
 def _home_left(old: ParsedSentence, new: ParsedSentence) -> str:
-    left = frozenset(stem for found in _LEFT_HOME.finditer(new.plain) for stem in terms(found[1]))
-    return "the home is given up" if any(one.name == "home" and one.value & left for one in slots(old)) else ""
+    left = _homes_left(new)
+    is_left = bool(left) and any(one.name == "home" and one.value & left for one in slots(old))
+    return "the home is given up" if is_left else ""
+
+
+@cached_by_sentence
+def _homes_left(text: ParsedSentence) -> frozenset[str]:
+    return frozenset(stem for found in _LEFT_HOME.finditer(text.plain) for stem in terms(found[1]))
 
 
 def _job_lost(old: ParsedSentence, new: ParsedSentence) -> str:
-    lost = _LOST_JOB.search(new.plain)
-    jobs = [slot for slot in slots(old) if slot.name == "job"]
-    if lost is None or not jobs:
-        return ""
-    named = frozenset(terms(new.plain[lost.end() :]))
-    return "the job is over" if not named or any(slot.value & named for slot in jobs) else ""
+    named = _behind_lost_job(new)
+    jobs = [] if named is None else [slot for slot in slots(old) if slot.name == "job"]
+    is_over = any(not named or slot.value & named for slot in jobs)
+    return "the job is over" if is_over else ""
+
+
+@cached_by_sentence
+def _behind_lost_job(text: ParsedSentence) -> frozenset[str] | None:
+    """The terms behind the loss of a job that a sentence tells; `None` if it tells none."""
+    lost = _LOST_JOB.search(text.plain)
+    return None if lost is None else frozenset(terms(text.plain[lost.end() :]))
 
 
 def _favorite(old: ParsedSentence, new: ParsedSentence) -> str:
     now = favorites(new)
-    for kind, value in favorites(old).items():
+    for kind, value in favorites(old).items() if now else ():
         if kind in now and not now[kind] & value:
             return f"another favourite {kind}"
     return ""
 
 
 def _marital(old: ParsedSentence, new: ParsedSentence) -> str:
-    before, after = marital(old), marital(new)
+    after = marital(new)
+    before = marital(old) if after else ""
     return f"from {before} to {after}" if after in _FOLLOWS.get(before, ()) else ""

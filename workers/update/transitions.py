@@ -243,21 +243,36 @@ def last_word(text: ParsedSentence) -> str:
     return next((word.stem for word in reversed(text.words) if word.stem), "")
 
 
+def _stems_of(word: str) -> frozenset[str]:
+    return frozenset(terms(word))
+
+
 def habit_ended(old: ParsedSentence, new: ParsedSentence) -> str:
     """The reason, where somebody has stopped doing what the old sentence says they do."""
-    if not old.words or old.negated:
+    stopped = _stops(new)
+    if not stopped or not old.words or old.negated:
         return ""
     verb = next((word.stem for word in old.words if word.stem), "")
-    for found in _STOPPED.finditer(new.plain):
-        stopped, of = frozenset(terms(found[1])), frozenset(terms(found[2])) & new.stems
-        if verb and stopped == {verb} and (of & old.stems or not of or new.dated or old.stems == {verb}):
+    for found in stopped:
+        of = frozenset(terms(found[2])) & new.stems
+        if verb and _stems_of(found[1]) == {verb} and (of & old.stems or not of or new.dated or old.stems == {verb}):
             return f"no {found[1]} any more"
     return ""
 
 
+@cached_by_sentence
+def _stops(text: ParsedSentence) -> Sequence[re.Match[str]]:
+    return list(_STOPPED.finditer(text.plain))
+
+
 def first_time(old: ParsedSentence, new: ParsedSentence) -> str:
     """The reason, where something never done has been done."""
-    noun = last_word(old)
-    if noun and _NEVER.search(old.plain) and _FIRST.search(new.plain) and noun in new.stems - new.negated:
+    noun = last_word(old) if _is_first(new) else ""
+    if noun and noun in new.stems - new.negated and _NEVER.search(old.plain):
         return f"the first {noun}"
     return ""
+
+
+@cached_by_sentence
+def _is_first(text: ParsedSentence) -> bool:
+    return _FIRST.search(text.plain) is not None
