@@ -14,7 +14,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import RedisError
 
-from eunoe.deploy.clients.redis_connections import SocketConnection, TcpConnection, TlsConnection
+from eunoe.deploy.clients.redis_connections import QuickPool, SocketConnection, TcpConnection, TlsConnection
 from eunoe.deploy.clients.redis_tls import wrong_scheme
 from eunoe.deploy.clients.redis_url import SETTING, RedisKind, RedisUrl, parse_redis_url
 from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
@@ -119,7 +119,7 @@ def _pool(url: RedisUrl, times: Mapping[str, Any]) -> BlockingConnectionPool:
         ((host, port),) = url.nodes
         kind = {"host": host, "port": port, "connection_class": TlsConnection if url.tls else TcpConnection}
     options: dict[str, Any] = {"db": url.database, **kind, **url.options, **times}
-    return BlockingConnectionPool(**options)
+    return QuickPool(**options)
 
 
 def _cluster(url: RedisUrl, times: Mapping[str, Any]) -> RedisCluster:

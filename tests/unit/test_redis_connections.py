@@ -1,16 +1,18 @@
-"""Commands packed in C are those that redis-py packs."""
+"""Commands packed in C are those that redis-py packs; connections at rest are handed out at once."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
-from redis.asyncio import Connection
+from redis.asyncio import BlockingConnectionPool, Connection
 from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import DataError
 
-from eunoe.deploy.clients.redis_connections import TcpConnection
+from eunoe.deploy.clients.redis_connections import QuickPool, TcpConnection
 
 words = st.lists(st.text(st.characters(exclude_categories=["Cs"])) | st.binary() | st.integers() | st.floats())
 
@@ -68,3 +70,63 @@ def test_a_command_that_the_transport_takes_at_once_makes_no_task(monkeypatch: p
             await send(server.sockets[0].getsockname()[1])
 
     asyncio.run(run())
+
+
+@asynccontextmanager
+async def pool_of(most: int, timeout: float) -> AsyncIterator[tuple[QuickPool, list[asyncio.StreamWriter]]]:
+    """A pool of connections to a server that says nothing, and the server's ends of them."""
+    ends: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_server(lambda _reader, writer: ends.append(writer), "127.0.0.1")
+    options = {"port": server.sockets[0].getsockname()[1], "protocol": 2, "driver_info": None}
+    pool = QuickPool(connection_class=TcpConnection, max_connections=most, timeout=timeout, **options)
+    async with server:
+        try:
+            yield pool, ends
+        finally:
+            await pool.aclose()
+            for end in ends:
+                end.close()
+
+
+async def test_a_connection_at_rest_is_handed_out_without_a_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with pool_of(2, timeout=5) as (pool, _):
+        first = await pool.get_connection()
+        await pool.release(first)
+        monkeypatch.setattr(BlockingConnectionPool, "get_connection", None)
+        monkeypatch.setattr(BlockingConnectionPool, "release", None)
+        assert await pool.get_connection() is first
+        await pool.release(first)
+        with pytest.raises(KeyError):
+            await pool.release(first)
+
+
+@pytest.mark.parametrize("told", [b"", b"+late reply\r\n"])
+async def test_a_connection_that_closed_or_has_data_is_opened_anew(told: bytes) -> None:
+    async with pool_of(1, timeout=5) as (pool, ends):
+        connection = await pool.get_connection()
+        await pool.release(connection)
+        ends[0].write(told)
+        if not told:
+            ends[0].close()
+        while not await connection.can_read():  # noqa: ASYNC110 - nothing to await
+            await asyncio.sleep(0)
+        again = await pool.get_connection()
+        assert again.is_connected
+        assert not await again.can_read()
+        await pool.release(again)
+
+
+async def test_callers_beyond_the_most_connections_wait_in_turn_or_are_told() -> None:
+    async with pool_of(1, timeout=0.2) as (pool, _):
+        held = await pool.get_connection()
+        with pytest.raises(ConnectionLost):
+            await pool.get_connection()
+        waiting = [asyncio.ensure_future(pool.get_connection()) for _ in range(2)]
+        await asyncio.sleep(0)
+        await pool.release(held)
+        assert await waiting[0] is held
+        assert not waiting[1].done()
+        await pool.release(held)
+        assert await waiting[1] is held
+        await pool.release(held)
+        assert await pool.get_connection() is held
