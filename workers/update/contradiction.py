@@ -41,11 +41,18 @@ _PART = re.compile(r"(?:[^.!?;]|(?<=\d)\.(?=\d))+?(?=[!?;]|\.(?!(?<=\d\.)\d)|,? 
 
 def find_contradiction(old: str, new: str, speaker: str) -> tuple[float, str]:
     """The highest (score, cue) over all pairs of clauses of two texts of ``speaker``."""
+    if _tells_plainly(new, speaker) and not parse_sentence(old, speaker).may_deny:
+        return 0.0, ""
     befores, afters = _parts(old, speaker), _parts(new, speaker)
     pairs = ((before, after) for before in befores for after in afters)
     return max(
         (contradiction_score(before, after) for before, after in pairs), key=lambda cue: cue[0], default=(0.0, "")
     )
+
+
+def _tells_plainly(text: str, speaker: str) -> bool:
+    """Whether a text contradicts at most what denies something: it denies nothing, and gives no value or opposite."""
+    return not any(part.negated or _opposable(part) or _has_values(part) for part in _parts(text, speaker))
 
 
 # a sentence is compared with many others

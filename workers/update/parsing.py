@@ -7,7 +7,7 @@ from functools import cached_property, wraps
 from itertools import pairwise
 from typing import TypeVar
 
-from eunoe.workers.text.bounds import without_middle
+from eunoe.workers.text.bounds import MAX_SENTENCE_CHARS, without_middle
 from eunoe.workers.text.caches import cached_by_length, cached_by_word
 from eunoe.workers.text.foreign import is_foreign
 from eunoe.workers.text.terms import terms
@@ -164,6 +164,12 @@ class ParsedSentence:
         return frozenset(word.stem for word in self.words if word.stem and word.negated)
 
     @cached_property
+    def may_deny(self) -> bool:
+        """Whether a word of it may negate what follows, or it is so long that not all of it was read."""
+        negating = any(_may_negate(word) for word in WORD.findall(self.plain))
+        return negating or len(self.text) > MAX_SENTENCE_CHARS
+
+    @cached_property
     def denials(self) -> frozenset[str]:
         """The words that deny or end something, also what stands before them: "the meeting was cancelled"."""
         return _DENYING.intersection(WORD.findall(self.plain))
@@ -239,7 +245,7 @@ def _words(tokens: list[str], names: Collection[str]) -> list[SentenceWord]:
             continue
         if token in _JOINTS:
             negated = False
-        elif (token in _MAY_NEGATE or token.endswith("n't")) and _negates(tokens, place):
+        elif _may_negate(token) and _negates(tokens, place):
             negated = True
             continue
         found.append(_word(token, names, spelled, negated))
@@ -264,6 +270,10 @@ def _plain_word(token: str, negated: bool) -> SentenceWord:
 @cached_by_word(500, 2_048)
 def _shared_word(token: str, stem: str, negated: bool) -> SentenceWord:
     return SentenceWord(token, stem, negated)
+
+
+def _may_negate(word: str) -> bool:
+    return word in _MAY_NEGATE or word.endswith("n't")
 
 
 def _negates(tokens: list[str], place: int) -> bool:

@@ -77,17 +77,28 @@ def decide(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     """The verdict of the strict rules; `None` if none applies, so that both stay."""
     if old.plain == new.plain:
         return OperationVerdict(Operation.PASS, "the same words")
-    if old.foreign or new.foreign:
+    if new.foreign:
         return None
-    completed = _completed(old, new)
-    if completed is not None:
-        return completed
-    if not new.may_be_of(old) or new.looks_back or not (old.stems and new.stems):
+    # most old sentences are under no rule: what may forbid one is asked last, for each takes as long as the rules
+    found = _completed(old, new) or _first_verdict(old, new)
+    return None if found is None or old.foreign else found
+
+
+def _first_verdict(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
+    if new.looks_back or not (old.stems and new.stems):
         return None
-    rules: Sequence[Rule] = _OPEN
-    if _closed(old):
-        rules = (_settled, _slot, _contained) if _begins(old) else (_settled, _contained)
-    return next((verdict for rule in rules if (verdict := rule(old, new)) is not None), None)
+    for rule in _OPEN:
+        verdict = rule(old, new)
+        if verdict is not None and _applies(rule, old):
+            return verdict if new.may_be_of(old) else None
+    return None
+
+
+def _applies(rule: Rule, old: ParsedSentence) -> bool:
+    """Whether a rule is for old sentences of this kind: few are for those that later ones cannot make untrue."""
+    if not _closed(old) or rule in {_settled, _contained}:
+        return True
+    return rule is _slot and _begins(old)
 
 
 def _closed(old: ParsedSentence) -> bool:
@@ -155,14 +166,11 @@ def _said_of(text: ParsedSentence, place: int) -> bool:
 def _contained(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     """PASS or REPLACE if one says all that the other says, with the same negations and numbers."""
     shared = old.stems & new.stems
-    if _conflict(old, new, shared):
-        return None
     said = len(shared) >= COVERED * len(new.stems) and new.numbers <= old.numbers
-    if said and _names_all(old, new) and new.denials <= old.denials and not _exchanged(old, new):
-        return OperationVerdict(Operation.PASS, SAID)
-    if len(old.stems) >= 2 and _has_all(new, old):
-        return OperationVerdict(Operation.REPLACE, SAID_WITH_MORE)
-    return None
+    said = said and _names_all(old, new) and new.denials <= old.denials and not _exchanged(old, new)
+    if not (said or (len(old.stems) >= 2 and _has_all(new, old))) or _conflict(old, new, shared):
+        return None
+    return OperationVerdict(Operation.PASS, SAID) if said else OperationVerdict(Operation.REPLACE, SAID_WITH_MORE)
 
 
 def _names_all(old: ParsedSentence, new: ParsedSentence) -> bool:
@@ -176,7 +184,8 @@ def _exchanged(old: ParsedSentence, new: ParsedSentence, but: Set[str] = frozens
 
 
 def _has_all(new: ParsedSentence, old: ParsedSentence) -> bool:
-    return old.all_stems <= new.all_stems and old.numbers <= new.numbers
+    told = new.all_stems
+    return old.stems <= told and old.numbers <= new.numbers and old.all_stems <= told  # what is known already first
 
 
 def _conflict(old: ParsedSentence, new: ParsedSentence, shared: frozenset[str]) -> bool:
@@ -189,7 +198,7 @@ def _conflict(old: ParsedSentence, new: ParsedSentence, shared: frozenset[str]) 
 
 def _done(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     """REPLACE if a plan has been carried out, about the same object."""
-    if not old.planned or new.planned or new.wished or len(old.stems) > SHORT or not (new.past or new.negated):
+    if len(old.stems) > SHORT or new.planned or new.wished or not (new.past or new.negated) or not old.planned:
         return None
     shared = old.stems & new.stems
     if len(shared) >= 2 and len(shared) >= 0.6 * len(old.stems):
@@ -199,7 +208,7 @@ def _done(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
 
 def _healthy(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     """PASS if good health is claimed again, REPLACE if it is over."""
-    if not HEALTH_DENIED.search(old.plain) or len(old.stems) > SHORT:
+    if len(old.stems) > SHORT or not HEALTH_DENIED.search(old.plain):
         return None
     if HEALTH_DENIED.search(new.plain):
         return OperationVerdict(Operation.PASS, "good health is known") if len(new.stems) <= 2 else None
@@ -211,7 +220,7 @@ def _healthy(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | Non
 
 def _negated(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     """REPLACE if the new sentence denies half of a short old one, or affirms what that denied."""
-    if len(old.stems) > SHORT or old.planned != new.planned or new.wished:
+    if len(old.stems) > SHORT or new.wished or old.planned != new.planned:
         return None
     affirmed = old.stems - old.negated
     denied = affirmed & new.negated
@@ -227,7 +236,7 @@ def _negated(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | Non
 
 def _antonym(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     """REPLACE if both use opposite words about a shared object."""
-    if len(old.stems) > SHORT or old.planned or new.planned or new.wished or old.negated or new.negated:
+    if len(old.stems) > SHORT or new.planned or new.wished or new.negated or old.negated or old.planned:
         return None
     shared = old.stems & new.stems
     for one in sorted(old.stems - shared):
@@ -241,10 +250,10 @@ def _antonym(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | Non
 
 def _slot(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     """REPLACE if a slot has another value: home, job, marital state, favourite."""
-    if old.size > SHORT or old.planned or new.planned or new.wished:
+    if new.planned or new.wished:
         return None
     change = changed_slot(old, new)
-    if not change or _tells_another_thing(old, new, changed_slot):
+    if not change or old.size > SHORT or old.planned or _tells_another_thing(old, new, changed_slot):
         return None
     return OperationVerdict(Operation.REPLACE, change)
 
