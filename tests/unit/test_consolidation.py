@@ -146,3 +146,9 @@ async def test_the_writer_fuses_what_its_sessions_let_pass(every: int, holding: 
     again = Updates(Blind(), settings=UpdateSettings(consolidate_every=every, linked=False, reach=False))
     await again.hear(*reversed(events * 2))
     assert again.everything() == updates.everything()
+
+
+def test_pairs_are_told_apart_without_a_hash_of_all_of_a_memory(monkeypatch: pytest.MonkeyPatch):
+    old, new = memory(BASE, 1), memory(BASE, 2)
+    monkeypatch.setattr(Memory, "__hash__", None)
+    assert [(fusion.old, fusion.new) for fusion in offered([(new, old), (old, new)], SHARE)] == [(old, new)]

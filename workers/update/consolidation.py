@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.memory import Memory, MemoryOrigin
@@ -50,10 +51,9 @@ def offered(pairs: Iterable[tuple[Memory, Memory]], restating: float) -> list[Fu
     """
     taken: set[str] = set()
     found: list[Fusion] = []
-    ordered = sorted(
-        {tuple(sorted(pair, key=_order)) for pair in pairs}, key=lambda pair: [_order(one) for one in pair]
-    )
-    for old, new in ordered:
+    in_order = (sorted(pair, key=_order) for pair in pairs)
+    distinct = {(_order(old), _order(new)): (old, new) for old, new in in_order}  # a memory's own hash is of all of it
+    for _, (old, new) in sorted(distinct.items(), key=itemgetter(0)):
         if {old.memory_id, new.memory_id} & taken:
             continue
         if (fuller := says_all(old, new, restating)) is not None:
