@@ -45,3 +45,22 @@ async def test_close_points_keep_their_order_where_many_queries_are_answered_tog
         exact = np.round(rows.astype(np.float64) @ query.astype(np.float64), DIGITS)
         best = sorted(range(len(rows)), key=lambda place: (-exact[place], place))[:200]
         assert [(hit.id, hit.score) for hit in hits] == [(point(n, b"").id, exact[n]) for n in best]
+
+
+async def test_a_second_search_finds_what_came_moved_and_went_since_the_first():
+    chance = np.random.default_rng(4)
+    rows = {number: chance.standard_normal(DIMENSIONS).astype("<f4") for number in range(POINTS)}
+    index = MemoryIndex()
+    await index.upsert([point(number, row.tobytes()) for number, row in rows.items()])
+    query = rows[5]
+    search = Search(Collection.MEMORIES, "c", 20, dense=query.tobytes())
+    for number in (0, 5, POINTS - 1):
+        await index.search([search])
+        await index.remove(Collection.MEMORIES, "c", [point(number, b"").id])
+        del rows[number]
+        rows[number + POINTS] = (query * (number + 2)).astype("<f4")
+        await index.upsert([point(number + POINTS, rows[number + POINTS].tobytes())])
+        (found,) = await index.search([search])
+        scores = {n: round(float(row.astype(np.float64) @ query.astype(np.float64)), DIGITS) for n, row in rows.items()}
+        best = sorted(rows, key=lambda n: (-scores[n], n))[:20]
+        assert [(hit.id, hit.score) for hit in found] == [(point(n, b"").id, scores[n]) for n in best]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from eunoe.schemas.decisions import Collection, Point, SparseVector, digest_of_text
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.ports import Hit, Search
+from eunoe.workers.stores.coarse_scores import CoarseScores
 from eunoe.workers.stores.hits import best_hits
 
 _ROUNDED = 1e-5
@@ -187,6 +188,7 @@ class Group:
         self._kept: list[HeldPoint] = []
         self._rows: NDArray[np.float32]
         self._born: NDArray[np.int64]
+        self._coarse: CoarseScores
         self._clear_rows()
 
     def add(self, one: HeldPoint, dense: bytes) -> None:
@@ -224,12 +226,10 @@ class Group:
             return iter([[]] * len(searches))
         count, before = len(self._kept), searches[0].born_before
         places = np.arange(count) if before is None else np.flatnonzero(self._born[:count] < before)
-        queries = np.frombuffer(b"".join([search.dense or b"" for search in searches]), "<f4")
-        queries = queries.reshape(len(searches), -1)
-        scores = (self._rows[:count] @ queries.T).T  # one product for all: it reads the rows once
+        queries = [search.dense or b"" for search in searches]
         return (
-            self._exact(query, _best(places, row[places], search.limit))
-            for query, row, search in zip(queries, scores, searches, strict=True)
+            self._exact(np.frombuffer(query, "<f4"), _best(places, row[places], search.limit))
+            for query, row, search in zip(queries, self._coarse.of(queries, self._rows[:count]), searches, strict=True)
         )
 
     def _exact(self, query: NDArray[np.float32], places: NDArray[np.int64]) -> list[tuple[str, float]]:
@@ -243,12 +243,14 @@ class Group:
 
     def _clear_rows(self) -> None:
         self._rows, self._born = np.empty((0, 0), np.float32), np.empty(0, np.int64)
+        self._coarse = CoarseScores()
 
     def _set(self, place: int, one: HeldPoint, vector: NDArray[np.float32]) -> None:
         one.place = place
         self._kept[place] = one
         self._rows[place] = vector
         self._born[place] = one.born
+        self._coarse.change(place)
 
     def _make_room(self, dimensions: int) -> None:
         if len(self._kept) <= len(self._born):
