@@ -123,10 +123,11 @@ def is_known(quotable: Quotable) -> bool:
     """Whether the rows may hold an answer.
 
     Not where no row has enough of the question, nor where other speakers' rows have much more of it than those of the
-    one it asks about: then it is theirs, and the question mistakes the person.
+    one it asks about, or only what is told of others has its most telling word: then it is theirs, and the question
+    mistakes the person.
     """
     own, named = quotable.known, quotable.is_named > 0
-    if float((own * (1 - quotable.of_others)).max(initial=0.0)) < FLOOR:
+    if quotable.is_of_others or float((own * (1 - quotable.of_others)).max(initial=0.0)) < FLOOR:
         return False
     return not named.any() or bool(named.all()) or float(own[~named].max() - own[named].max()) <= OTHERS
 

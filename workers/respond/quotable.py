@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +14,7 @@ from eunoe.workers.respond.context import Row, same_day
 from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.whose import (
     asks_of_self,
+    in_first_person,
     may_name,
     named_thing,
     people_asked,
@@ -129,10 +130,10 @@ class Quotable:
         people = subjects_asked(question, hints.asker, hints.named)
         if self.for_replies or not people or not (hints.holds or asks_of_self(question)):
             return np.zeros(len(self.rows))
-        asked = terms(question, drop=self.speakers)
+        asked = frozenset[str]().union(*map(_akin, terms(question, drop=self.speakers)))
         names = {part.casefold() for name in people for part in name.split()}
         return flags(
-            tells_of_others(text, asked, names)
+            tells_of_others(in_first_person(text, row.speaker) if row.is_memory else text, asked, names)
             if row.speaker in people
             else hints.holds and not row.is_memory and tells_of_self(text, asked, names)
             for row, text in zip(self.rows, self.texts, strict=True)
@@ -148,10 +149,28 @@ class Quotable:
             for row, text in zip(self.rows, self.texts, strict=True)
         )
 
+    @cached_property
+    def is_of_others(self) -> bool:
+        """Whether only rows that tell of others have the rarest of the question's words that any row has."""
+        if not self.of_others.any():
+            return False
+        found = [frozenset(terms(text, drop=self.speakers)) for text in self.texts]
+        theirs = [words for words, is_theirs in zip(found, self.of_others, strict=True) if is_theirs]
+        rest = [words for words, is_theirs in zip(found, self.of_others, strict=True) if not is_theirs]
+        weights = self._weights
+        there = [term for term in weights if any(term in words for words in found)]
+        telling = max(there, key=lambda term: (weights[term], term), default="")
+        return any(telling in words for words in theirs) and not any(_has(words, telling) for words in rest)
+
+    @cached_property
+    def _weights(self) -> Mapping[str, float]:
+        """Each of the question's words → its rarity among the rows."""
+        counts = Counter(term for text in self.texts for term in frozenset(terms(text, drop=self.speakers)))
+        return {term: idf(counts[term], len(self.rows)) for term in terms(self.question, drop=self.speakers)}
+
     def _shares_of(self, texts: Sequence[str]) -> Floats:
         """The share of the question's words in each of the texts; their rarity is that among the rows."""
-        counts = Counter(term for text in self.texts for term in frozenset(terms(text, drop=self.speakers)))
-        wanted = {term: idf(counts[term], len(self.rows)) for term in terms(self.question, drop=self.speakers)}
+        wanted = self._weights
         total = sum(wanted.values()) or 1.0
         thing = named_thing(self.question)
         if thing is not None:  # the name of something else is no answer
@@ -177,13 +196,17 @@ def _without_speech(found: re.Match[str]) -> str:
 def _has(words: frozenset[str], term: str) -> float:
     if term in words:
         return 1.0
-    return AKIN if not words.isdisjoint(_SUBJECT_OF.get(term, ())) else 0.0
+    return AKIN if not words.isdisjoint(_akin(term)) else 0.0
+
+
+def _akin(term: str) -> frozenset[str]:
+    """A stem with those that speak of its subject."""
+    return _SUBJECT_OF.get(term, frozenset((term,)))
 
 
 def kindred(word: str) -> frozenset[str]:
     """The stems of a word and of those that speak of its subject."""
-    stems = frozenset(terms(word))
-    return stems.union(*(_SUBJECT_OF.get(stem, frozenset()) for stem in stems))
+    return frozenset[str]().union(*map(_akin, terms(word)))
 
 
 def _is_asked(sentence: str) -> bool:

@@ -118,7 +118,7 @@ def score_quotes(quotable: Quotable) -> Floats:
     scores = weights.words * shares + weights.sense * quotable.cosines
     scores += weights.retrieved * _retrieved(rows, quotable.sources)
     answers = replied(rows, shares) if quotable.for_replies else answered(rows, shares)
-    scores += weights.near * _beside(rows, shares) + weights.answers * answers
+    scores += weights.near * _beside(rows, shares * (1 - quotable.of_others)) + weights.answers * answers
     scores += weights.speaker * quotable.is_named - weights.asks * asks
     scores += weights.length * np.log([max(count_tokens(row.text), 1) for row in rows])
     if hints.times or hints.days:

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable, Collection, Set
+from itertools import pairwise
 
 from eunoe.workers.text.capitals import CAPITAL
 from eunoe.workers.text.lasting import tells_age, tells_home, tells_work
 from eunoe.workers.text.statements import sentence_spans
 from eunoe.workers.text.terms import terms
+from eunoe.workers.text.verbs import is_past, third_person
 
 _WHOSE = r"(?:my|our|his|her|their|the|\w{1,30}['’]s)"
 _NAMED_THING = re.compile(
@@ -41,13 +43,33 @@ _OF_OTHERS = re.compile(
     r")s?)\b)",
     re.IGNORECASE,
 )
+_KIN = frozenset(
+    terms(
+        "mom mum dad mother father parents sister brother siblings friend wife husband son daughter kids child children"
+        " aunt uncle grandmother grandfather grandchild grandchildren grandson granddaughter boss manager colleague"
+        " neighbour neighbor cousin niece nephew girlfriend boyfriend partner flatmate roommate"
+    )
+)
+"""Stems of relatives, friends and others of whom one says "my"."""
+_THEIRS = frozenset(["his", "her", "their", "s"])
+"""Words before somebody else's relative; the last one is what an apostrophe leaves of "Tom's"."""
 _CLAUSES = re.compile(r"[,;:–—]")
 _FIRST_PERSON = re.compile(r"\b(?:I|my|me|mine|myself|we|our|us)\b", re.IGNORECASE)
 _OF_NAMED = re.compile(
     rf"\W{{0,3}}(?:(?:and|but|so|also|well|then),? )?(?P<name>(?-i:{CAPITAL})[^\W\d_]{{1,30}})"
-    r" (?:is|was|has|had|(?:eat|drink|hate|like|live|love|need|own|play|prefer|speak|stay|take|want|work)s)\b",
+    rf"(?: and (?-i:{CAPITAL})[^\W\d_]{{1,30}})? (?P<verb>\w{{1,30}})\b",
     re.IGNORECASE,
 )
+_NO_NAMES = frozenset(
+    """
+    all already also another been both each either ever everybody everyone everything he here how i it just later
+    most mine never nobody none nothing now once one she some somebody someone something soon still that then there
+    these they this those today tonight we what when where who yesterday you
+    """.split()  # noqa: SIM905 - a table of words
+)
+"""Words that a verb may follow at the beginning of a clause, beside verbs and words on "ly"."""
+_HELPERS = frozenset(["is", "are", "has"])
+_SAID = re.compile(r"\A[^\"]{1,100} said: \"(?P<words>.*)\"\Z", re.DOTALL)
 _SUBJECT = re.compile(
     r"\b(?:am|is|are|was|were|do|does|did|have|has|had|can|could|should|must|may|will|would)(?:n['’]t)? "
     r"(?P<name>\w{1,30})\b(?!['’]s)",
@@ -128,7 +150,18 @@ def tells_of_others(text: str, asked: Collection[str], names: Collection[str] = 
     """
     sentences = (text[start:end] for start, end in sentence_spans(text))
     telling = [sentence for sentence in sentences if not set(terms(sentence)).isdisjoint(asked)]
-    return bool(telling) and all(_is_of_others(sentence, {*asked, *names}) for sentence in telling)
+    kin = _KIN.intersection(asked)
+    return bool(telling) and not any(
+        _tells_of_kin(sentence, kin) or not _is_of_others(sentence, {*asked, *names}) for sentence in telling
+    )
+
+
+def _tells_of_kin(sentence: str, kin: Set[str]) -> bool:
+    """Whether a sentence has one of the relatives of who tells it: "Eva came with the kids", not "with her kids"."""
+    words = [word.group() for word in _WORD.finditer(sentence)] if kin else []
+    return any(
+        not kin.isdisjoint(terms(word)) and before.casefold() not in _THEIRS for before, word in pairwise(["", *words])
+    )
 
 
 def _is_of_others(sentence: str, asked: Collection[str]) -> bool:
@@ -150,7 +183,24 @@ def _is_of_named(clause: str, asked: Collection[str]) -> bool:
     found = _OF_NAMED.match(clause)
     if found is None or _FIRST_PERSON.search(clause):
         return False
-    return {found["name"].casefold(), *terms(found["name"])}.isdisjoint(asked)
+    name = found["name"].casefold()
+    if name in _NO_NAMES or name.endswith("ly") or is_past(name) or not _is_finite(found["verb"].lower()):
+        return False
+    return {name, *terms(name)}.isdisjoint(asked)
+
+
+def _is_finite(verb: str) -> bool:
+    """Whether a word may be the verb of somebody with a name: "is", "moved", "works"."""
+    return verb in _HELPERS or is_past(verb) or any(third_person(plain) == verb for plain in (verb[:-1], verb[:-2]))
+
+
+def in_first_person(memory: str, speaker: str) -> str:
+    """A memory as its ``speaker`` would say it, as far as it tells of theirs: "my sister" for "Ann's sister".
+
+    Of a quotation, the quoted words.
+    """
+    quoted = _SAID.match(memory)
+    return quoted["words"] if quoted else re.sub(rf"\b{re.escape(speaker)}['’]s\b", "my", memory)
 
 
 def tells_of_self(text: str, asked: Collection[str], names: Collection[str]) -> bool:
