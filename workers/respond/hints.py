@@ -80,7 +80,9 @@ class QuestionHints:
     breadth: Breadth = Breadth.ONE
     """Whether it asks for one thing, for all events of a kind, or for a summary."""
     holds: bool = False
-    """Whether it asks in the present tense, and so for what holds."""
+    """Whether it asks in the present tense, and so for what holds; not for when."""
+    of_present: bool = False
+    """Whether it asks in the present tense: for what holds, or when something is."""
     ends: bool = False
     """Whether its answer is told with the end of what that names: it is in the present tense, or asks whether."""
     days: tuple[Period, ...] = ()
@@ -115,6 +117,7 @@ def read_question(text: str, speakers: Sequence[str], asker: str = "", asked: da
         is_own=is_own,
         breadth=read_breadth(text),
         holds=not past and not when and present,
+        of_present=not past and present,
         ends=not past and not when and (present or _WHETHER.match(text) is not None),
         days=days,
         said=() if asked is None else days_of_saying(days, asked, past=was),

@@ -14,6 +14,19 @@ _SIGN = re.compile(
     re.IGNORECASE,
 )
 """Words by which a speaker takes something back; without one only a figure is: "it was Tom, not Ann" may be news."""
+_ANNOUNCED = re.compile(
+    r"\W{0,3}(?:correction|(?:oops|sorry|no|wait|actually)?\W{0,3}I meant|scratch that|typo)\b|\*\w[^*]{0,60}\Z",
+    re.IGNORECASE,
+)
+"""The beginning of a line that corrects the one before it, whatever of that is wrong."""
+_SORRY = re.compile(
+    r"\W{0,3}(?:(?:oh|oops|ah|sorry|no(?=,| wait)|wait|hold on)\b\W{1,3}){1,3}"
+    r"(?:(?:it|that)(?:['’]s| is| was| should be)|make (?:it|that)|"
+    r"(?:(?:on|at|in|the) ){0,2}(?:\w{3,9} )?\d[\d:.]{0,12}\w{0,2}(?: \w{1,10})?(?=\W{0,3}\Z|[.,;!]))",
+    re.IGNORECASE,
+)
+"""The same, where both tell a figure."""
+_FIGURE = re.compile(r"\b\d")
 _WORD = re.compile(r"\w+(?:[:.,'’-]\w+)*")
 _LEAST_CHARS = 2
 
@@ -21,6 +34,13 @@ _LEAST_CHARS = 2
 def corrects(later: str, earlier: str) -> bool:
     """Whether a text takes back a figure or a name of an earlier one of the same speaker."""
     return not taken_back(later).isdisjoint(words_of(earlier))
+
+
+def announces_correction(later: str, earlier: str) -> bool:
+    """Whether a line corrects its speaker's line right before it, as it says itself: "Sorry, it's May 4"."""
+    if _ANNOUNCED.match(later):
+        return True
+    return _SORRY.match(later) is not None and all(map(_FIGURE.search, (later, earlier)))
 
 
 def taken_back(text: str) -> frozenset[str]:

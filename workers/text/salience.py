@@ -38,14 +38,6 @@ _OFF = GuardedPattern(
     re.IGNORECASE,
 )
 """A plan of two that is given up: it need not say whose."""
-_END = GuardedPattern(
-    r"n['’]t (?:\w+ ){0,4}any ?more\b|"
-    r"\b(?:no longer|not (?:\w+ ){0,3}any ?more|broken? (?:up|off)|split up|separated|divorced|moved out|"
-    r"(?:is|are|was|were|has been|have been) (?:off|over|cancell?ed|called off|gone|dead|closed)|"
-    r"cancell?ed|called off|gave up|given up|got rid of|gave away|sold|quit|resigned|retired|laid off|fired from|"
-    r"passed away|died|have left|has left|I left|we left|stopped)\b",
-    re.IGNORECASE,
-)
 _SELF = re.compile(r"\b(?:I|my|me|mine|we|our|us)\b|\bI['’]|\bwe['’]", re.IGNORECASE)
 _FACT = GuardedPattern(
     r"\b(?:i am (?:an?|the|allergic|from|in)|i['’]m (?:an?|the|allergic|from|in|at|learning|working|training|"
@@ -124,11 +116,6 @@ def refers_back(sentence: str) -> bool:
 def is_change(sentence: str) -> bool:
     """Whether a state of the speaker, or of someone or something close to them, began, ended or changed."""
     return (_tells_change(sentence) or _OFF.search(sentence) is not None) and not _is_reaction(sentence)
-
-
-def is_end(sentence: str) -> bool:
-    """Whether the sentence says that something is over, or no longer there."""
-    return _END.search(sentence) is not None
 
 
 def salience(sentence: str, speakers: Collection[str]) -> float:

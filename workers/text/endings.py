@@ -1,0 +1,34 @@
+"""Sentences that say that something is over, and of what they say so. Hand-written, for English."""
+
+import re
+
+from eunoe.workers.text.guarded import GuardedPattern
+from eunoe.workers.text.terms import terms
+
+_END = GuardedPattern(
+    r"n['’]t (?:\w+ ){0,4}any ?more\b|"
+    r"\b(?:no longer|not (?:\w+ ){0,3}any ?more|broken? (?:up|off)|split up|separated|divorced|moved out|"
+    r"(?:is|are|was|were|has been|have been) (?:off|over|cancell?ed|called off|gone|dead|closed)|"
+    r"cancell?ed|called off|gave up|given up|got rid of|gave away|sold|quit|resigned|retired|laid off|fired from|"
+    r"passed away|died|have left|has left|I left|we left|stopped|put (?:down|to sleep)|fell through|"
+    r"(?:took|taken|weaned) (?:me|him|her|them|us) off|(?:did not|didn['’]t) (?:make it|survive))\b",
+    re.IGNORECASE,
+)
+_ENDED = GuardedPattern(
+    r"\b(?:stopped|quit|gave up(?: on)?|given up(?: on)?|dropped|cancell?ed|called off|sold|gave away|got rid of|"
+    r"(?:took|taken|weaned) (?:me|him|her|them|us) off|(?:came|went) off|no longer (?:\w{2,20})|"
+    r"(?:don|doesn)['’]t \w{2,20}(?= [^.,;!?]{1,60} any ?more\b)) "
+    r"(?:(?:taking|using|doing|playing|eating|drinking|wearing|going to|of|the|an?|my|our|his|her|their|all|both|that|"
+    r"this) ){0,3}(?P<thing>[\w'’-]{2,40})",
+    re.IGNORECASE,
+)
+
+
+def is_end(sentence: str) -> bool:
+    """Whether the sentence says that something is over, or no longer there."""
+    return _END.search(sentence) is not None
+
+
+def ended_things(sentence: str) -> frozenset[str]:
+    """The stems of what the sentence says is stopped, given up or sold: "ramipril" of "she took me off ramipril"."""
+    return frozenset(stem for found in _ENDED.finditer(sentence) for stem in terms(found["thing"]))
