@@ -3,7 +3,14 @@
 import pytest
 
 from eunoe.workers.respond.offline import NOTHING
-from eunoe.workers.respond.whose import in_first_person, tells_of_others
+from eunoe.workers.respond.whose import (
+    in_first_person,
+    may_name,
+    tells_age_of,
+    tells_of_another,
+    tells_of_others,
+    third_asked,
+)
 from tests.support.chats import chat
 
 OTHERS = (
@@ -86,3 +93,86 @@ def test_ones_own_relatives_may_come_with_others(text: str, expected: bool):
 )
 def test_a_memory_is_read_as_its_speaker_would_say_it(memory: str, said: str):
     assert in_first_person(memory, "Ann") == said
+
+
+FAMILY = (
+    (
+        "I have three children: Nora is 9, Finn is 6 and the baby, Juna, is 14 months.",
+        "My girlfriend Clara lives in Bonn. I work as a data engineer at Siemens.",
+    ),
+    ("Finn turned 7 last Friday.", "Clara found a job as a nurse at the Klinikum."),
+    ("We moved Juna to daycare, it's called Little Otters.", "I live in Ulm."),
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "others"),
+    [
+        ("How old is Nora?", "Nora is 9", "turned 7"),
+        ("How old is Finn?", "Finn turned 7", "Little Otters"),
+        ("Where does Clara work?", "Klinikum", "Siemens"),
+        ("Where does my girlfriend live?", "lives in Bonn", "Ulm"),
+        ("What are the names of my children?", "Nora is 9, Finn is 6", "Little Otters"),
+        ("What is the name of Juna's daycare?", "Little Otters", "Siemens"),
+    ],
+)
+async def test_of_somebody_who_takes_no_part_nothing_is_told_that_is_of_another(
+    question: str, answer: str, others: str
+):
+    reply = (await chat(FAMILY, question)).replies[question]
+    assert answer in reply
+    assert others not in reply
+
+
+@pytest.mark.parametrize(
+    ("question", "third"),
+    [
+        ("Where does Clara work?", {"clara"}),
+        ("Is my sister married?", {"sister"}),
+        ("Where did Clara's sister work?", set()),
+        ("Where does Ben work?", set()),
+        ("Where do I work?", set()),
+        ("How is my knee?", set()),
+    ],
+)
+def test_the_one_who_takes_no_part(question: str, third: set[str]):
+    assert third_asked(question, ("Ann", "Ben")) == third
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I work at Siemens.", True),
+        ("Tom works at Siemens.", True),
+        ("I work with Clara at Siemens.", False),
+        ("I visit her at work.", False),
+        ("She works at Siemens.", False),
+        ("A nurse, at work from five.", False),
+        ("I live in Bonn.", False),
+    ],
+)
+def test_what_is_told_of_another(text: str, expected: bool):
+    assert tells_of_another(text, {"work"}, {"clara"}) is expected
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("Nora is 9, Finn is 6.", True),
+        ("Nora turned nine.", True),
+        ("Our Nora, 9, can swim.", True),
+        ("Nora is 9 km away.", False),
+        ("Nora is nine hours away.", False),
+        ("Nora has 9 dolls.", False),
+        ("Finn is 6.", False),
+    ],
+)
+def test_the_age_of_somebody_with_a_name(sentence: str, expected: bool):
+    assert tells_age_of(sentence, {"nora"}) is expected
+
+
+def test_a_place_is_no_name_of_a_child():
+    assert may_name("I have two children: Nora and Finn.", {"child", "children"})
+    assert not may_name("We found a daycare. It's called Little Otters.", {"child", "children"})
+    assert not may_name("We moved to a new daycare, it's called Little Otters.", {"dog"})
+    assert may_name("We have a new one. It's called Rex.", {"dog"})

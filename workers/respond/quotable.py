@@ -13,6 +13,7 @@ from eunoe.schemas.replies import Source
 from eunoe.workers.respond.context import Row, same_day
 from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.whose import (
+    asks_age,
     asks_of_self,
     in_first_person,
     may_name,
@@ -20,8 +21,11 @@ from eunoe.workers.respond.whose import (
     people_asked,
     state_asked,
     subjects_asked,
+    tells_age_of,
+    tells_of_another,
     tells_of_others,
     tells_of_self,
+    third_asked,
     without_name_words,
 )
 from eunoe.workers.text.brackets import without_brackets
@@ -124,13 +128,16 @@ class Quotable:
     def of_others(self) -> Floats:
         """For each row 1 if it tells of somebody else than the question asks about, else 0.
 
-        In it who is asked about tells of a relative or of somebody by name; or somebody else tells of themself.
+        In it who is asked about tells of a relative or of somebody by name; or somebody else tells of themself. Where
+        one who takes no part is asked for ("Where does Clara work?"), its speaker tells of themself or a third one.
         """
         question, hints = self.question, self.hints
         people = subjects_asked(question, hints.asker, hints.named)
+        asked = frozenset[str]().union(*map(_akin, terms(question, drop=self.speakers)))
+        if not people and not self.for_replies and self._third:
+            return flags(tells_of_another(text, asked - self._third, self._third) for text in self.texts)
         if self.for_replies or not people or not (hints.holds or asks_of_self(question)):
             return np.zeros(len(self.rows))
-        asked = frozenset[str]().union(*map(_akin, terms(question, drop=self.speakers)))
         names = {part.casefold() for name in people for part in name.split()}
         return flags(
             tells_of_others(in_first_person(text, row.speaker) if row.is_memory else text, asked, names)
@@ -141,13 +148,26 @@ class Quotable:
 
     @cached_property
     def tells_state(self) -> Floats:
-        """For each row 1 if its speaker tells in it of their own the home, the work or the age asked for; else 0."""
+        """For each row 1 if its speaker tells in it of their own the home, the work or the age asked for; else 0.
+
+        Of one who takes no part, the age.
+        """
+        if self._third and asks_age(self.question):
+            return flags(
+                row.is_current and any(tells_age_of(one, self._third) for one in _SENTENCE.findall(text))
+                for row, text in zip(self.rows, self.texts, strict=True)
+            )
         tells = state_asked(self.question)
         people = people_asked(self.question, self.hints.asker, self.hints.named) if tells else frozenset()
         return flags(
             tells is not None and row.speaker in people and row.is_current and any(map(tells, _SENTENCE.findall(text)))
             for row, text in zip(self.rows, self.texts, strict=True)
         )
+
+    @cached_property
+    def _third(self) -> frozenset[str]:
+        """The stems of one who takes no part and is asked about; empty if none is."""
+        return third_asked(self.question, self.speakers)
 
     @cached_property
     def is_of_others(self) -> bool:

@@ -19,10 +19,10 @@ _NAMED_THING = re.compile(
 )
 _NAMING = re.compile(r"\b(?:names?(?:['’]s| is| are| was)|named|called)\b", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
-_NAME_BEHIND = re.compile(rf"(?:,| is| are)? (?!I\b){CAPITAL}\w")
+_NAME_BEHIND = re.compile(rf"(?:,|:| is| are)? (?!I\b){CAPITAL}\w")
 _NAMED_BEFORE = re.compile(
-    r"\b(?:(?:his|her|its|their) names? (?:is|was|are)|"
-    r"(?:he|she|it|they)(?:['’](?:s|re)| is| are) (?:called|named))\b",
+    r"\b(?:(?:his|her|their) names? (?:is|was|are)|(?:he|she|they)(?:['’](?:s|re)| is| are) (?:called|named))\b|"
+    r"(?:\A|[.!?] )(?P<thing>(?:its name (?:is|was)|it(?:['’]s| is) (?:called|named)))\b",
     re.IGNORECASE,
 )
 _KNOWN_THINGS = frozenset(
@@ -75,6 +75,13 @@ _SUBJECT = re.compile(
     r"(?P<name>\w{1,30})\b(?!['’]s)",
     re.IGNORECASE,
 )
+_THIRD = re.compile(
+    r"\b(?:is|was|does|did|has|had|can|could|will|would)(?:n['’]t)? "
+    rf"(?:(?P<name>(?-i:{CAPITAL})\w{{1,30}})|(?:my|our) (?P<kin>\w{{1,30}}))\b(?!['’]s)",
+    re.IGNORECASE,
+)
+_PRONOUN = re.compile(r"\b(?:he|she|they|him|her|them|his|their)\b", re.IGNORECASE)
+_I = re.compile(r"\bI\b")
 _YOU = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
 _WHETHER = r"\b(?:do|does|am|is)(?:n['’]t)? (?:\w{1,30} ){1,2}?"
 """The beginning of a question whether something is so."""
@@ -92,6 +99,13 @@ _HOME_ASKED = re.compile(
     re.IGNORECASE,
 )
 _AGE_ASKED = re.compile(r"\bhow old\b|\bage\b", re.IGNORECASE)
+_AGE_TOLD = re.compile(
+    r"\b(?P<who>\w{1,30})(?:['’]s| is| turned| turns| will be|,)"
+    r"(?: (?:now|just|already|only|nearly|almost)){0,2} (?:\d{1,3}|(?:twen|thir|for|fif|six|seven|eigh|nine)ty\b|"
+    r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w{3,5}teen)(?= years?\b|[.,;!]|$))"
+    r"(?! (?:km|kg|kilo\w*|miles|euros|dollars|pounds|minutes|hours|times|cm|percent)\b|[:%€])",
+    re.IGNORECASE,
+)
 _STATES = ((_WORK_ASKED, tells_work), (_HOME_ASKED, tells_home), (_AGE_ASKED, tells_age))
 _OWN_STATE = re.compile(
     r"\bmy (?:new |old |current |present )?(?:job|employer|profession|occupation|home ?town|age)\b", re.IGNORECASE
@@ -113,11 +127,13 @@ def without_name_words(text: str) -> str:
 def may_name(text: str, stems: Collection[str]) -> bool:
     """Whether a text names a thing whose word has one of the stems, or something that it does not say.
 
-    "A dog called Rex", "my dog Rex", "her name is Pepper".
+    "A dog called Rex", "my dog Rex", "her name is Pepper"; of no person "it's called Pepper".
     """
     things = [word for word in _WORD.finditer(text) if not set(terms(word.group())).isdisjoint(stems)]
     if not things:
-        return _NAMED_BEFORE.search(text) is not None and _KNOWN_THINGS.isdisjoint(terms(text))
+        found = _NAMED_BEFORE.search(text)
+        may_be = found is not None and (found["thing"] is None or _KIN.isdisjoint(stems))
+        return may_be and _KNOWN_THINGS.isdisjoint(terms(text))
     return gives_a_name(text) or any(_NAME_BEHIND.match(text, thing.end()) for thing in things)
 
 
@@ -192,6 +208,47 @@ def _is_of_named(clause: str, asked: Collection[str]) -> bool:
 def _is_finite(verb: str) -> bool:
     """Whether a word may be the verb of somebody with a name: "is", "moved", "works"."""
     return verb in _HELPERS or is_past(verb) or any(third_person(plain) == verb for plain in (verb[:-1], verb[:-2]))
+
+
+def third_asked(question: str, speakers: Collection[str]) -> frozenset[str]:
+    """The stems of somebody else than the ``speakers`` of whom a question asks what they do or are.
+
+    "Clara" of "Where does Clara live?", "sister" of "Is my sister married?"; empty where it asks for nobody else.
+    """
+    found = _THIRD.search(question)
+    if found is None:
+        return frozenset()
+    if found["kin"]:
+        return _KIN.intersection(terms(found["kin"]))
+    taking_part = {part.casefold() for name in speakers for part in name.split()}
+    return frozenset() if found["name"].casefold() in taking_part else frozenset(terms(found["name"]))
+
+
+def tells_of_another(text: str, asked: Set[str], third: Set[str]) -> bool:
+    """Whether all sentences of a text with one of the terms ``asked`` are about another one than the ``third``.
+
+    They mention neither those nor "her", and are in the first person or, where no relative is asked for, begin with
+    another name.
+    """
+    sentences = (text[start:end] for start, end in sentence_spans(text))
+    telling = [one for one in sentences if not asked.isdisjoint(terms(one))]
+    return bool(telling) and not any(
+        _PRONOUN.search(one) or not third.isdisjoint(terms(one)) or not _is_of_another(one, third) for one in telling
+    )
+
+
+def _is_of_another(sentence: str, third: Set[str]) -> bool:
+    return _I.search(sentence) is not None or (_KIN.isdisjoint(third) and _is_of_named(sentence, third))
+
+
+def asks_age(question: str) -> bool:
+    """Whether a question asks how old somebody or something is."""
+    return _AGE_ASKED.search(question) is not None
+
+
+def tells_age_of(sentence: str, third: Set[str]) -> bool:
+    """Whether a sentence gives the age of somebody by one of the words with the stems ``third``: "Nora is 9"."""
+    return any(not third.isdisjoint(terms(found["who"])) for found in _AGE_TOLD.finditer(sentence))
 
 
 def in_first_person(memory: str, speaker: str) -> str:
