@@ -3,14 +3,8 @@
 import pytest
 
 from eunoe.workers.respond.offline import NOTHING
-from eunoe.workers.respond.whose import (
-    in_first_person,
-    may_name,
-    tells_age_of,
-    tells_of_another,
-    tells_of_others,
-    third_asked,
-)
+from eunoe.workers.respond.others import in_first_person, tells_age_of, tells_of_another, tells_of_others, third_asked
+from eunoe.workers.respond.whose import may_name
 from tests.support.chats import chat
 
 OTHERS = (
@@ -87,7 +81,9 @@ def test_ones_own_relatives_may_come_with_others(text: str, expected: bool):
     [
         ("Ann's sister Amy got engaged.", "my sister Amy got engaged."),
         ('Ann said: "Amy moved to Cardiff."', "Amy moved to Cardiff."),
-        ("Ann lives in Cardiff.", "Ann lives in Cardiff."),
+        ("Ann lives in Cardiff.", "I live in Cardiff."),
+        ("Ann is 41, and Ann's cat is two.", "I am 41, and my cat is two."),
+        ("Ann moved to Cardiff.", "I moved to Cardiff."),
         ("Anna's sister got engaged.", "Anna's sister got engaged."),
     ],
 )
@@ -145,6 +141,8 @@ def test_the_one_who_takes_no_part(question: str, third: set[str]):
         ("I work at Siemens.", True),
         ("Tom works at Siemens.", True),
         ("I work with Clara at Siemens.", False),
+        ("Tom lost his work.", True),
+        ("Tom met her at work.", False),
         ("I visit her at work.", False),
         ("She works at Siemens.", False),
         ("A nurse, at work from five.", False),

@@ -3,7 +3,7 @@
 import pytest
 
 from eunoe.workers.text.corrections import announces_correction
-from eunoe.workers.text.endings import ended_things, is_end
+from eunoe.workers.text.endings import ended_things, is_end, resumes
 from tests.support.chats import chat
 
 CHAT = (
@@ -28,7 +28,9 @@ CHAT = (
         "Bruno had to be put down on Tuesday.",
         "We cancelled the wedding. We're not together any more.",
         "Snails ate the peas. I gave up on peas.",
+        "I can't drive at night any more, my eyes are too bad.",
     ),
+    ("I had surgery. I can drive at night again.",),
 )
 
 
@@ -36,8 +38,9 @@ CHAT = (
     ("question", "parts"),
     [
         ("Do I still take ramipril?", ["took me off ramipril"]),
-        ("Do I take atorvastatin?", ["20 mg of atorvastatin", "stopped the atorvastatin"]),
+        ("Do I take atorvastatin?", ["stopped the atorvastatin"]),
         ("Do I have a dog?", ["I have a dog", "put down"]),
+        ("Can I drive at night?", ["drive at night again"]),
         ("When is the wedding?", ["August 15", "cancelled the wedding"]),
         ("When is my flight?", ["May 3 at 7:40", "Sorry, it's May 4", "8:40"]),
     ],
@@ -76,6 +79,13 @@ async def test_no_end_is_told_of_something_else(question: str, part: str):
 def test_what_is_stopped_or_given_up(sentence: str, things: set[str]):
     assert ended_things(sentence) == things
     assert not things or is_end(sentence)
+
+
+def test_what_is_so_again():
+    assert resumes("I can drive at night again.")
+    assert resumes("She is well again.")
+    assert not resumes("I told her again.")
+    assert not resumes("I can drive at night.")
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,9 @@ from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.models.embedding import WordLlamaEmbedder
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.offline import NOTHING, OfflineReplier
+from eunoe.workers.respond.others import tells_of_others, tells_of_self
 from eunoe.workers.respond.replier import ReplyTask
-from eunoe.workers.respond.whose import (
-    may_name,
-    named_thing,
-    people_asked,
-    state_asked,
-    subjects_asked,
-    tells_of_others,
-    tells_of_self,
-)
+from eunoe.workers.respond.whose import may_name, named_thing, people_asked, state_asked, subjects_asked
 from eunoe.workers.text.lasting import tells_home, tells_work
 from tests.support.in_memory import START, ended, utterance
 from tests.unit.test_respond_replies import SPEAKERS, context, line, row, task

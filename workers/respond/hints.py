@@ -117,7 +117,7 @@ def read_question(text: str, speakers: Sequence[str], asker: str = "", asked: da
         is_own=is_own,
         breadth=read_breadth(text),
         holds=not past and not when and present,
-        of_present=not past and present,
+        of_present=not past and (present or _is_whether_one_can(helper)),
         ends=not past and not when and (present or _WHETHER.match(text) is not None),
         days=days,
         said=() if asked is None else days_of_saying(days, asked, past=was),
@@ -131,6 +131,10 @@ def _is_of_past(helper: re.Match[str] | None) -> bool:
 
 def _is_of_present(helper: re.Match[str] | None) -> bool:
     return helper is not None and helper["then"] is None
+
+
+def _is_whether_one_can(helper: re.Match[str] | None) -> bool:
+    return helper is not None and helper.group().lower() in ("can", "may", "must")
 
 
 def without_asking(text: str) -> str:

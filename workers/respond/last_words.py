@@ -1,16 +1,16 @@
-"""What the speaker of a line said later of what it tells: corrections, ends, the last figure, the last mention."""
+"""Finds what the speaker of a line said later of what it tells: corrections, ends, the last figure or mention."""
 
 import re
 from collections.abc import Callable, Set
 
 from eunoe.workers.respond.context import Row, fold, same_day
+from eunoe.workers.respond.others import tells_of_others
 from eunoe.workers.respond.ranked_lines import RankedLines
 from eunoe.workers.respond.times import MONTHS
-from eunoe.workers.respond.whose import tells_of_others
 from eunoe.workers.text.capitals import CAPITAL
 from eunoe.workers.text.corrections import announces_correction, corrects
 from eunoe.workers.text.day_words import WEEKDAYS
-from eunoe.workers.text.endings import ended_things, is_end
+from eunoe.workers.text.endings import ended_things, is_end, resumes
 from eunoe.workers.text.salience import is_question
 from eunoe.workers.text.statements import sentence_spans
 from eunoe.workers.text.terms import terms
@@ -75,9 +75,9 @@ def last_word(lines: RankedLines, line: int, topic: Set[str]) -> list[int]:
 
 
 def _goes_on(shared: Set[str], text: str, *, has_figure: bool) -> bool:
-    """Whether a sentence of a text with all of the terms tells an end, or a figure where there was one."""
+    """Whether a sentence of a text with all of the terms tells an end or a return, or a figure where there was one."""
     sentences = _sentences_with(shared, text)
-    return any(is_end(one) or (has_figure and _FIGURE.search(one) is not None) for one in sentences)
+    return any(is_end(one) or resumes(one) or (has_figure and _FIGURE.search(one) is not None) for one in sentences)
 
 
 def _ends(told: Set[str], said: str, text: str) -> bool:

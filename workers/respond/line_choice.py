@@ -96,7 +96,14 @@ def _from_the_oldest(lines: RankedLines) -> list[int]:
     """The oldest of the best lines (of those that hold no more, if any), the best one and the latest."""
     alike = lines.by_time(lines.near_best())
     gone = [index for index in alike if not lines.rows[index].is_current]
-    return _distinct([(gone or alike)[0], lines.best, alike[-1]])
+    return _distinct(_line_among(lines, index, alike) for index in ((gone or alike)[0], lines.best, alike[-1]))
+
+
+def _line_among(lines: RankedLines, index: int, alike: Iterable[int]) -> int:
+    """The index of the one of some lines that a memory rests on, whether or not that holds; else that of the memory."""
+    said = lines.rows[index]
+    spoken = (other for other in alike if not lines.rows[other].is_memory)
+    return next((other for other in spoken if said.is_memory and _says_again(lines.rows[other], said)), index)
 
 
 def _best(lines: RankedLines, topic: Set[str], *, with_end: bool) -> list[int]:

@@ -12,20 +12,24 @@ from numpy.typing import NDArray
 from eunoe.schemas.replies import Source
 from eunoe.workers.respond.context import Row, same_day
 from eunoe.workers.respond.hints import QuestionHints
-from eunoe.workers.respond.whose import (
-    asks_age,
-    asks_of_self,
+from eunoe.workers.respond.others import (
     in_first_person,
-    may_name,
-    named_thing,
-    people_asked,
-    state_asked,
-    subjects_asked,
     tells_age_of,
     tells_of_another,
     tells_of_others,
     tells_of_self,
     third_asked,
+)
+from eunoe.workers.respond.whose import (
+    asks_age,
+    asks_of_self,
+    is_state_over,
+    may_name,
+    named_thing,
+    people_asked,
+    state_asked,
+    subjects_asked,
+    without_moved_things,
     without_name_words,
 )
 from eunoe.workers.text.brackets import without_brackets
@@ -51,7 +55,7 @@ _SUBJECTS = (
     "married wedding spouse husband",
     "sick ill illness hospital doctor diagnosed surgery",
     "buy bought purchase purchased",
-    "allergy allergic allergies",
+    "allergy allergic allergies rash hives",
     "trip travel travelled traveled vacation holiday journey",
     "movie movies film films",
     "pet pets dog puppy",
@@ -135,15 +139,15 @@ class Quotable:
         people = subjects_asked(question, hints.asker, hints.named)
         asked = frozenset[str]().union(*map(_akin, terms(question, drop=self.speakers)))
         if not people and not self.for_replies and self._third:
-            return flags(tells_of_another(text, asked - self._third, self._third) for text in self.texts)
+            return flags(tells_of_another(text, asked - self._third, self._third) for text in self._told)
         if self.for_replies or not people or not (hints.holds or asks_of_self(question)):
             return np.zeros(len(self.rows))
         names = {part.casefold() for name in people for part in name.split()}
         return flags(
-            tells_of_others(in_first_person(text, row.speaker) if row.is_memory else text, asked, names)
+            tells_of_others(text, asked, names)
             if row.speaker in people
             else hints.holds and not row.is_memory and tells_of_self(text, asked, names)
-            for row, text in zip(self.rows, self.texts, strict=True)
+            for row, text in zip(self.rows, self._told, strict=True)
         )
 
     @cached_property
@@ -157,12 +161,23 @@ class Quotable:
                 row.is_current and any(tells_age_of(one, self._third) for one in _SENTENCE.findall(text))
                 for row, text in zip(self.rows, self.texts, strict=True)
             )
-        tells = state_asked(self.question)
+        tells, past = state_asked(self.question), self.hints.past
         people = people_asked(self.question, self.hints.asker, self.hints.named) if tells else frozenset()
         return flags(
-            tells is not None and row.speaker in people and row.is_current and any(map(tells, _SENTENCE.findall(text)))
-            for row, text in zip(self.rows, self.texts, strict=True)
+            tells is not None
+            and row.speaker in people
+            and (row.is_current or past)
+            and any(tells(one) or is_state_over(self.question, one) for one in _SENTENCE.findall(text))
+            for row, text in zip(self.rows, self._told, strict=True)
         )
+
+    @cached_property
+    def _told(self) -> list[str]:
+        """The texts as their speakers would say them, memories too."""
+        return [
+            in_first_person(text, row.speaker) if row.is_memory else text
+            for row, text in zip(self.rows, self.texts, strict=True)
+        ]
 
     @cached_property
     def _third(self) -> frozenset[str]:
@@ -196,6 +211,7 @@ class Quotable:
         if thing is not None:  # the name of something else is no answer
             stems = kindred(thing)
             texts = [text if may_name(text, stems) else without_name_words(text) for text in texts]
+        texts = [without_moved_things(self.question, text) for text in texts]
         found = [frozenset(terms(text, drop=self.speakers)) for text in texts]
         return np.asarray(
             [sum(weight * _has(words, term) for term, weight in wanted.items()) / total for words in found]

@@ -115,7 +115,7 @@ def score_quotes(quotable: Quotable) -> Floats:
     weights = QuoteWeights()
     rows, hints, shares = quotable.rows, quotable.hints, quotable.shares
     asks = flags("?" in text[-3:] for text in quotable.texts)
-    scores = weights.words * shares + weights.sense * quotable.cosines
+    scores = weights.words * np.maximum(shares, quotable.tells_state) + weights.sense * quotable.cosines
     scores += weights.retrieved * _retrieved(rows, quotable.sources)
     answers = replied(rows, shares) if quotable.for_replies else answered(rows, shares)
     scores += weights.near * _beside(rows, shares * (1 - quotable.of_others)) + weights.answers * answers

@@ -2,13 +2,11 @@
 
 import re
 from collections.abc import Callable, Collection, Set
-from itertools import pairwise
 
+from eunoe.workers.respond.others import KIN
 from eunoe.workers.text.capitals import CAPITAL
-from eunoe.workers.text.lasting import tells_age, tells_home, tells_work
-from eunoe.workers.text.statements import sentence_spans
+from eunoe.workers.text.lasting import tells_age, tells_former_work, tells_home, tells_no_work, tells_work
 from eunoe.workers.text.terms import terms
-from eunoe.workers.text.verbs import is_past, third_person
 
 _WHOSE = r"(?:my|our|his|her|their|the|\w{1,30}['’]s)"
 _NAMED_THING = re.compile(
@@ -36,53 +34,11 @@ _NAME_WORDS = re.compile(r"\b(?:names?|called|named)\b", re.IGNORECASE)
 _OF_SELF = re.compile(
     r"\b(?:am|was|do|did|have|had|can|could|should|must|may|will|would)(?:n['’]t)? I\b", re.IGNORECASE
 )
-_OF_OTHERS = re.compile(
-    r"^\W{0,3}(?:(?:and|but|so|also|well|then),? )?(?:(?:he|she|they)\b|(?:my|our|his|her|their) (?:[\w-]{1,30} ){0,2}?"
-    r"(?P<kin>(?:mom|mum|dad|mother|father|parents|sister|brother|friend|wife|husband|son|daughter|kids|children|aunt|"
-    r"uncle|grand\w{2,8}|boss|manager|team|family|colleague|neighbou?r|cousin|niece|nephew|girlfriend|boyfriend|partner"
-    r")s?)\b)",
-    re.IGNORECASE,
-)
-_KIN = frozenset(
-    terms(
-        "mom mum dad mother father parents sister brother siblings friend wife husband son daughter kids child children"
-        " aunt uncle grandmother grandfather grandchild grandchildren grandson granddaughter boss manager colleague"
-        " neighbour neighbor cousin niece nephew girlfriend boyfriend partner flatmate roommate"
-    )
-)
-"""Stems of relatives, friends and others of whom one says "my"."""
-_THEIRS = frozenset(["his", "her", "their", "s"])
-"""Words before somebody else's relative; the last one is what an apostrophe leaves of "Tom's"."""
-_CLAUSES = re.compile(r"[,;:–—]")
-_FIRST_PERSON = re.compile(r"\b(?:I|my|me|mine|myself|we|our|us)\b", re.IGNORECASE)
-_OF_NAMED = re.compile(
-    rf"\W{{0,3}}(?:(?:and|but|so|also|well|then),? )?(?P<name>(?-i:{CAPITAL})[^\W\d_]{{1,30}})"
-    rf"(?: and (?-i:{CAPITAL})[^\W\d_]{{1,30}})? (?P<verb>\w{{1,30}})\b",
-    re.IGNORECASE,
-)
-_NO_NAMES = frozenset(
-    """
-    all already also another been both each either ever everybody everyone everything he here how i it just later
-    most mine never nobody none nothing now once one she some somebody someone something soon still that then there
-    these they this those today tonight we what when where who yesterday you
-    """.split()  # noqa: SIM905 - a table of words
-)
-"""Words that a verb may follow at the beginning of a clause, beside verbs and words on "ly"."""
-_HELPERS = frozenset(["is", "are", "has"])
-_SAID = re.compile(r"\A[^\"]{1,100} said: \"(?P<words>.*)\"\Z", re.DOTALL)
 _SUBJECT = re.compile(
     r"\b(?:am|is|are|was|were|do|does|did|have|has|had|can|could|should|must|may|will|would)(?:n['’]t)? "
     r"(?P<name>\w{1,30})\b(?!['’]s)",
     re.IGNORECASE,
 )
-_THIRD = re.compile(
-    r"\b(?:is|was|does|did|has|had|can|could|will|would)(?:n['’]t)? "
-    rf"(?:(?P<name>(?-i:{CAPITAL})\w{{1,30}})|(?:my|our) (?P<kin>\w{{1,30}}))\b(?!['’]s)",
-    re.IGNORECASE,
-)
-_PRONOUN = re.compile(r"\b(?:he|she|they|him|her|them|his|their)\b", re.IGNORECASE)
-_I = re.compile(r"\bI\b")
-_YOU = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
 _WHETHER = r"\b(?:do|does|am|is)(?:n['’]t)? (?:\w{1,30} ){1,2}?"
 """The beginning of a question whether something is so."""
 _PLACE = rf"(?:in|at|near|for) (?:the )?(?-i:{CAPITAL})"
@@ -98,14 +54,12 @@ _HOME_ASKED = re.compile(
     rf"{_WHETHER}(?:still (?:live|living|reside|based) (?:in|at|near)\b|(?:live|living|reside|based) {_PLACE})",
     re.IGNORECASE,
 )
-_AGE_ASKED = re.compile(r"\bhow old\b|\bage\b", re.IGNORECASE)
-_AGE_TOLD = re.compile(
-    r"\b(?P<who>\w{1,30})(?:['’]s| is| turned| turns| will be|,)"
-    r"(?: (?:now|just|already|only|nearly|almost)){0,2} (?:\d{1,3}|(?:twen|thir|for|fif|six|seven|eigh|nine)ty\b|"
-    r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w{3,5}teen)(?= years?\b|[.,;!]|$))"
-    r"(?! (?:km|kg|kilo\w*|miles|euros|dollars|pounds|minutes|hours|times|cm|percent)\b|[:%€])",
+_MOVED_THING = re.compile(
+    r"\b(?:moved|moving|move) (?:the|our|my|his|her|their|this|that|it|him|them|everything)\b",
     re.IGNORECASE,
 )
+_AGE_ASKED = re.compile(r"\bhow old\b|\bage\b", re.IGNORECASE)
+_DID = re.compile(r"\b(?:did|was|were|used to)\b", re.IGNORECASE)
 _STATES = ((_WORK_ASKED, tells_work), (_HOME_ASKED, tells_home), (_AGE_ASKED, tells_age))
 _OWN_STATE = re.compile(
     r"\bmy (?:new |old |current |present )?(?:job|employer|profession|occupation|home ?town|age)\b", re.IGNORECASE
@@ -132,7 +86,7 @@ def may_name(text: str, stems: Collection[str]) -> bool:
     things = [word for word in _WORD.finditer(text) if not set(terms(word.group())).isdisjoint(stems)]
     if not things:
         found = _NAMED_BEFORE.search(text)
-        may_be = found is not None and (found["thing"] is None or _KIN.isdisjoint(stems))
+        may_be = found is not None and (found["thing"] is None or KIN.isdisjoint(stems))
         return may_be and _KNOWN_THINGS.isdisjoint(terms(text))
     return gives_a_name(text) or any(_NAME_BEHIND.match(text, thing.end()) for thing in things)
 
@@ -158,127 +112,29 @@ def subjects_asked(question: str, asker: str, named: Collection[str]) -> frozens
     return frozenset(name for name in named if not words.isdisjoint(name.casefold().split()))
 
 
-def tells_of_others(text: str, asked: Collection[str], names: Collection[str] = ()) -> bool:
-    """Whether all sentences of a text with one of the terms ``asked`` are about a relative, "she" or a name.
-
-    So is a sentence that comes to one of them behind a comma: "Her name is Jo, she works at the library". Not so where
-    the relative is asked for ("my kids"), or the name is one of ``names``, in lower case.
-    """
-    sentences = (text[start:end] for start, end in sentence_spans(text))
-    telling = [sentence for sentence in sentences if not set(terms(sentence)).isdisjoint(asked)]
-    kin = _KIN.intersection(asked)
-    return bool(telling) and not any(
-        _tells_of_kin(sentence, kin) or not _is_of_others(sentence, {*asked, *names}) for sentence in telling
-    )
-
-
-def _tells_of_kin(sentence: str, kin: Set[str]) -> bool:
-    """Whether a sentence has one of the relatives of who tells it: "Eva came with the kids", not "with her kids"."""
-    words = [word.group() for word in _WORD.finditer(sentence)] if kin else []
-    return any(
-        not kin.isdisjoint(terms(word)) and before.casefold() not in _THEIRS for before, word in pairwise(["", *words])
-    )
-
-
-def _is_of_others(sentence: str, asked: Collection[str]) -> bool:
-    """Whether a sentence, or each clause of it with one of the terms, has another subject than who tells it."""
-    if _is_of_kin(sentence, asked):
-        return True
-    telling = [clause for clause in _CLAUSES.split(sentence) if not set(terms(clause)).isdisjoint(asked)]
-    return all(_is_of_kin(clause, asked) or _is_of_named(clause, asked) for clause in telling)
-
-
-def _is_of_kin(clause: str, asked: Collection[str]) -> bool:
-    """Whether a clause begins with a relative or with "she"; not with a relative who is asked for, as "my kids"."""
-    found = _OF_OTHERS.match(clause)
-    return found is not None and set(terms(found["kin"] or "")).isdisjoint(asked)
-
-
-def _is_of_named(clause: str, asked: Collection[str]) -> bool:
-    """Whether a clause says something of a name at its beginning, and nothing in the first person."""
-    found = _OF_NAMED.match(clause)
-    if found is None or _FIRST_PERSON.search(clause):
-        return False
-    name = found["name"].casefold()
-    if name in _NO_NAMES or name.endswith("ly") or is_past(name) or not _is_finite(found["verb"].lower()):
-        return False
-    return {name, *terms(name)}.isdisjoint(asked)
-
-
-def _is_finite(verb: str) -> bool:
-    """Whether a word may be the verb of somebody with a name: "is", "moved", "works"."""
-    return verb in _HELPERS or is_past(verb) or any(third_person(plain) == verb for plain in (verb[:-1], verb[:-2]))
-
-
-def third_asked(question: str, speakers: Collection[str]) -> frozenset[str]:
-    """The stems of somebody else than the ``speakers`` of whom a question asks what they do or are.
-
-    "Clara" of "Where does Clara live?", "sister" of "Is my sister married?"; empty where it asks for nobody else.
-    """
-    found = _THIRD.search(question)
-    if found is None:
-        return frozenset()
-    if found["kin"]:
-        return _KIN.intersection(terms(found["kin"]))
-    taking_part = {part.casefold() for name in speakers for part in name.split()}
-    return frozenset() if found["name"].casefold() in taking_part else frozenset(terms(found["name"]))
-
-
-def tells_of_another(text: str, asked: Set[str], third: Set[str]) -> bool:
-    """Whether all sentences of a text with one of the terms ``asked`` are about another one than the ``third``.
-
-    They mention neither those nor "her", and are in the first person or, where no relative is asked for, begin with
-    another name.
-    """
-    sentences = (text[start:end] for start, end in sentence_spans(text))
-    telling = [one for one in sentences if not asked.isdisjoint(terms(one))]
-    return bool(telling) and not any(
-        _PRONOUN.search(one) or not third.isdisjoint(terms(one)) or not _is_of_another(one, third) for one in telling
-    )
-
-
-def _is_of_another(sentence: str, third: Set[str]) -> bool:
-    return _I.search(sentence) is not None or (_KIN.isdisjoint(third) and _is_of_named(sentence, third))
-
-
 def asks_age(question: str) -> bool:
     """Whether a question asks how old somebody or something is."""
     return _AGE_ASKED.search(question) is not None
 
 
-def tells_age_of(sentence: str, third: Set[str]) -> bool:
-    """Whether a sentence gives the age of somebody by one of the words with the stems ``third``: "Nora is 9"."""
-    return any(not third.isdisjoint(terms(found["who"])) for found in _AGE_TOLD.finditer(sentence))
-
-
-def in_first_person(memory: str, speaker: str) -> str:
-    """A memory as its ``speaker`` would say it, as far as it tells of theirs: "my sister" for "Ann's sister".
-
-    Of a quotation, the quoted words.
-    """
-    quoted = _SAID.match(memory)
-    return quoted["words"] if quoted else re.sub(rf"\b{re.escape(speaker)}['’]s\b", "my", memory)
-
-
-def tells_of_self(text: str, asked: Collection[str], names: Collection[str]) -> bool:
-    """Whether all sentences of a text with one of the terms ``asked`` are about who says it.
-
-    They are in the first person, and speak neither to "you" nor of one of the ``names``, in lower case.
-    """
-    sentences = (text[start:end] for start, end in sentence_spans(text))
-    telling = [sentence for sentence in sentences if not set(terms(sentence)).isdisjoint(asked)]
-    return bool(telling) and all(
-        _FIRST_PERSON.search(one) is not None
-        and _YOU.search(one) is None
-        and not any(word.casefold() in names for word in _WORD.findall(one))
-        for one in telling
-    )
-
-
 def state_asked(question: str) -> Callable[[str], bool] | None:
     """The test for sentences that tell the state asked for: home, work or age; `None` if it asks for none of them."""
-    found = (tells for asks, tells in _STATES if asks.search(question))
-    return next(found, None)
+    found = next((tells for asks, tells in _STATES if asks.search(question)), None)
+    return _tells_any_work if found is tells_work and _DID.search(question) else found
+
+
+def _tells_any_work(sentence: str) -> bool:
+    return tells_work(sentence) or tells_former_work(sentence)
+
+
+def is_state_over(question: str, sentence: str) -> bool:
+    """Whether a question asks for work, and a sentence says that its speaker has none any more."""
+    return _WORK_ASKED.search(question) is not None and tells_no_work(sentence)
+
+
+def without_moved_things(question: str, text: str) -> str:
+    """The text without things that were moved, where a question asks for a home: a wedding is moved, too."""
+    return _MOVED_THING.sub(" ", text) if _HOME_ASKED.search(question) else text
 
 
 def people_asked(question: str, asker: str, named: Set[str]) -> Set[str]:

@@ -24,6 +24,16 @@ _ENDED = GuardedPattern(
 )
 
 
+_RESUMED = re.compile(
+    r"\b(?:can|could|may|started|starts?|back|is|are|am|['’](?:m|s|re)) (?:[\w'’-]{1,30} ){0,8}?again\b", re.IGNORECASE
+)
+
+
+def resumes(sentence: str) -> bool:
+    """Whether the sentence says that something is so again: "I can drive again"."""
+    return _RESUMED.search(sentence) is not None
+
+
 def is_end(sentence: str) -> bool:
     """Whether the sentence says that something is over, or no longer there."""
     return _END.search(sentence) is not None

@@ -27,16 +27,33 @@ _HOME = re.compile(
     rf"\bI {_ADVERBS}(?:live|reside) (?:in|at|near|on|with|alone|by)\b|"
     rf"\b{_AM}(?:living|based) (?:in|at|near|on|with)\b|\b{_AM}from {_CAPITAL}|"
     rf"\b(?:I|we)(?:['’]ve| have)? {_ADVERBS}(?:finally |recently )?(?:moved|relocated) (?:back )?"
-    rf"(?:to|in|into) {_CAPITAL}",
+    rf"(?:from {_CAPITAL}\w{{1,30}} )?(?:to|in|into) {_CAPITAL}|"
+    rf"\b(?:I|we)(?:['’]ve| have)? {_ADVERBS}(?:finally |recently )?moved in(?:to)? (?:together|with|an?|our|my)\b"
+    rf"[^.!?]{{0,60}}? (?:in|at|near) {_CAPITAL}",
     re.IGNORECASE,
 )
 _WORK = re.compile(
     rf"\bI {_ADVERBS}work (?:as|at|for|in|from|with|nights|shifts|part|full|remotely|freelance)\b|"
+    rf"\bI {_ADVERBS}run (?:an?|my|our|the) (?:[\w-]{{1,30}} ){{0,3}}?(?:startup|start-up|company|business|"
+    r"shop|store|restaurant|caf[eé]|agency|studio|practice|bakery|farm|firm|school|hotel|bar)\b|"
+    rf"\bI {_ADVERBS}teach (?!(?:you|him|her|them|it|myself)\b)\w|"
     rf"\bI (?:start|started|begin|began) (?:at|with) {_CAPITAL}|"
     r"\bI(?:['’]ve| have)? (?:just |finally |recently )?(?:got|found|took|landed|accepted|started) (?:an? |the |my )?"
     r"(?:new )?(?:job|position) (?:at|as|with|in)\b|"
     rf"\b{_AM}an? (?!bit\b|little\b|lot\b)(?:[\w-]{{1,30}} ){{0,3}}?{_OCCUPATION}"
     r"(?=$|[.,;!]| (?:at|for|in|with|and|by|on|but|now|from)\b)",
+    re.IGNORECASE,
+)
+_FORMER_WORK = re.compile(
+    rf"\bI (?:was|used to be|had been) an? (?:[\w-]{{1,30}} ){{0,3}}?{_OCCUPATION}\b|"
+    r"\bI (?:worked|used to work) (?:as|at|for|in)\b",
+    re.IGNORECASE,
+)
+_NO_WORK = re.compile(
+    r"\bI(?:['’]ve| have)? (?:just |finally |recently |actually )?"
+    r"(?:resigned|retired|(?:got|was) (?:fired|laid off|let go)|(?:quit|left|lost) (?:my|the) (?:job|work|position)|"
+    r"quit(?=$|[.,;!]| (?:last|this|yesterday|today|on \w{3,6}day|in \w{3,9}|two|three|a) ?))\b|"
+    rf"\b{_AM}(?:unemployed|jobless|out of work|out of a job|between jobs|retired)\b",
     re.IGNORECASE,
 )
 _AGE = re.compile(
@@ -74,7 +91,7 @@ _HABIT = re.compile(
 _AM_WORDS = ("i'm", "i’m", "i am")
 _FACTS = (
     (("live", "reside", "living", "based", "from", "moved", "relocated"), _HOME),
-    (("work", "job", "position", "start", "begin", "began", *_AM_WORDS), _WORK),
+    (("work", "job", "position", "start", "begin", "began", "teach", "run", *_AM_WORDS), _WORK),
     (("turn", "'ll be", "’ll be", "will be", *_AM_WORDS), _AGE),
     (("birthday", "anniversary"), _DATE),
     (("called", "named", " is "), _NAME),
@@ -141,6 +158,16 @@ def tells_home(sentence: str) -> bool:
 def tells_work(sentence: str) -> bool:
     """Whether the sentence says what its speaker works as, or where."""
     return _tells(_WORK, sentence)
+
+
+def tells_former_work(sentence: str) -> bool:
+    """Whether the sentence says what its speaker worked as, or where."""
+    return _tells(_FORMER_WORK, sentence)
+
+
+def tells_no_work(sentence: str) -> bool:
+    """Whether the sentence says that its speaker has no work, or has given it up."""
+    return _tells(_NO_WORK, sentence)
 
 
 def tells_age(sentence: str) -> bool:

@@ -1,0 +1,192 @@
+"""Tells of whom a sentence speaks: of who says it, of a relative, of somebody with a name. English only."""
+
+import re
+from collections.abc import Collection, Set
+from itertools import pairwise
+
+from eunoe.workers.text.capitals import CAPITAL
+from eunoe.workers.text.statements import sentence_spans
+from eunoe.workers.text.terms import terms
+from eunoe.workers.text.verbs import is_past, third_person
+
+_OF_OTHERS = re.compile(
+    r"^\W{0,3}(?:(?:and|but|so|also|well|then),? )?(?:(?:he|she|they)\b|(?:my|our|his|her|their) (?:[\w-]{1,30} ){0,2}?"
+    r"(?P<kin>(?:mom|mum|dad|mother|father|parents|sister|brother|friend|wife|husband|son|daughter|kids|children|aunt|"
+    r"uncle|grand\w{2,8}|boss|manager|team|family|colleague|neighbou?r|cousin|niece|nephew|girlfriend|boyfriend|partner"
+    r")s?)\b)",
+    re.IGNORECASE,
+)
+KIN = frozenset(
+    terms(
+        "mom mum dad mother father parents sister brother siblings friend wife husband son daughter kids child children"
+        " aunt uncle grandmother grandfather grandchild grandchildren grandson granddaughter boss manager colleague"
+        " neighbour neighbor cousin niece nephew girlfriend boyfriend partner flatmate roommate"
+    )
+)
+"""Stems of relatives, friends and others of whom one says "my"."""
+_THEIRS = frozenset(["his", "her", "their", "s"])
+"""Words before somebody else's relative; the last one is what an apostrophe leaves of "Tom's"."""
+_WORD = re.compile(r"\w+")
+_CLAUSES = re.compile(r"[,;:–—]")
+_FIRST_PERSON = re.compile(r"\b(?:I|my|me|mine|myself|we|our|us)\b", re.IGNORECASE)
+_OF_NAMED = re.compile(
+    rf"\W{{0,3}}(?:(?:and|but|so|also|well|then),? )?(?P<name>(?-i:{CAPITAL})[^\W\d_]{{1,30}})"
+    rf"(?: and (?-i:{CAPITAL})[^\W\d_]{{1,30}})? (?P<verb>\w{{1,30}})\b",
+    re.IGNORECASE,
+)
+_NO_NAMES = frozenset(
+    """
+    all already also another been both each either ever everybody everyone everything he here how i it just later
+    most mine never nobody none nothing now once one she some somebody someone something soon still that then there
+    these they this those today tonight we what when where who yesterday you
+    """.split()  # noqa: SIM905 - a table of words
+)
+"""Words that a verb may follow at the beginning of a clause, beside verbs and words on "ly"."""
+_HELPERS = frozenset(["is", "are", "has"])
+_AFTER_I = {"is": "am", "has": "have", "does": "do"}
+_SAID = re.compile(r"\A[^\"]{1,100} said: \"(?P<words>.*)\"\Z", re.DOTALL)
+_THIRD = re.compile(
+    r"\b(?:is|was|does|did|has|had|can|could|will|would)(?:n['’]t)? "
+    rf"(?:(?P<name>(?-i:{CAPITAL})\w{{1,30}})|(?:my|our) (?P<kin>\w{{1,30}}))\b(?!['’]s)",
+    re.IGNORECASE,
+)
+_PRONOUN = re.compile(r"\b(?:he|she|they|him|her|them|his|their)\b", re.IGNORECASE)
+_OBJECT = re.compile(
+    r"\b(?:him|them)\b|\bher(?=[.,;!?]|\Z| (?:at|in|on|to|from|with|and|for|about|by|every|today|yesterday)\b)",
+    re.IGNORECASE,
+)
+"""Somebody else than the subject of a sentence: "Tom met her at work", not "Tom lost her key"."""
+_I = re.compile(r"\bI\b")
+_YOU = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
+_AGE_TOLD = re.compile(
+    r"\b(?P<who>\w{1,30})(?:['’]s| is| turned| turns| will be|,)"
+    r"(?: (?:now|just|already|only|nearly|almost)){0,2} (?:\d{1,3}|(?:twen|thir|for|fif|six|seven|eigh|nine)ty\b|"
+    r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w{3,5}teen)(?= years?\b|[.,;!]|$))"
+    r"(?! (?:km|kg|kilo\w*|miles|euros|dollars|pounds|minutes|hours|times|cm|percent)\b|[:%€])",
+    re.IGNORECASE,
+)
+
+
+def tells_of_others(text: str, asked: Collection[str], names: Collection[str] = ()) -> bool:
+    """Whether all sentences of a text with one of the terms ``asked`` are about a relative, "she" or a name.
+
+    So is a sentence that comes to one of them behind a comma: "Her name is Jo, she works at the library". Not so where
+    the relative is asked for ("my kids"), or the name is one of ``names``, in lower case.
+    """
+    sentences = (text[start:end] for start, end in sentence_spans(text))
+    telling = [sentence for sentence in sentences if not set(terms(sentence)).isdisjoint(asked)]
+    kin = KIN.intersection(asked)
+    return bool(telling) and not any(
+        _tells_of_kin(sentence, kin) or not _is_of_others(sentence, {*asked, *names}) for sentence in telling
+    )
+
+
+def _tells_of_kin(sentence: str, kin: Set[str]) -> bool:
+    """Whether a sentence has one of the relatives of who tells it: "Eva came with the kids", not "with her kids"."""
+    words = [word.group() for word in _WORD.finditer(sentence)] if kin else []
+    return any(
+        not kin.isdisjoint(terms(word)) and before.casefold() not in _THEIRS for before, word in pairwise(["", *words])
+    )
+
+
+def _is_of_others(sentence: str, asked: Collection[str]) -> bool:
+    """Whether a sentence, or each clause of it with one of the terms, has another subject than who tells it."""
+    if _is_of_kin(sentence, asked):
+        return True
+    telling = [clause for clause in _CLAUSES.split(sentence) if not set(terms(clause)).isdisjoint(asked)]
+    return all(_is_of_kin(clause, asked) or _is_of_named(clause, asked) for clause in telling)
+
+
+def _is_of_kin(clause: str, asked: Collection[str]) -> bool:
+    """Whether a clause begins with a relative or with "she"; not with a relative who is asked for, as "my kids"."""
+    found = _OF_OTHERS.match(clause)
+    return found is not None and set(terms(found["kin"] or "")).isdisjoint(asked)
+
+
+def _is_of_named(clause: str, asked: Collection[str]) -> bool:
+    """Whether a clause says something of a name at its beginning, and nothing in the first person."""
+    found = _OF_NAMED.match(clause)
+    if found is None or _FIRST_PERSON.search(clause):
+        return False
+    name = found["name"].casefold()
+    if name in _NO_NAMES or name.endswith("ly") or is_past(name) or not _is_finite(found["verb"].lower()):
+        return False
+    return {name, *terms(name)}.isdisjoint(asked)
+
+
+def _is_finite(verb: str) -> bool:
+    """Whether a word may be the verb of somebody with a name: "is", "moved", "works"."""
+    return verb in _HELPERS or is_past(verb) or any(third_person(plain) == verb for plain in (verb[:-1], verb[:-2]))
+
+
+def tells_of_self(text: str, asked: Collection[str], names: Collection[str]) -> bool:
+    """Whether all sentences of a text with one of the terms ``asked`` are about who says it.
+
+    They are in the first person, and speak neither to "you" nor of one of the ``names``, in lower case.
+    """
+    sentences = (text[start:end] for start, end in sentence_spans(text))
+    telling = [sentence for sentence in sentences if not set(terms(sentence)).isdisjoint(asked)]
+    return bool(telling) and all(
+        _FIRST_PERSON.search(one) is not None
+        and _YOU.search(one) is None
+        and not any(word.casefold() in names for word in _WORD.findall(one))
+        for one in telling
+    )
+
+
+def third_asked(question: str, speakers: Collection[str]) -> frozenset[str]:
+    """The stems of somebody else than the ``speakers`` of whom a question asks what they do or are.
+
+    "Clara" of "Where does Clara live?", "sister" of "Is my sister married?"; empty where it asks for nobody else.
+    """
+    found = _THIRD.search(question)
+    if found is None:
+        return frozenset()
+    if found["kin"]:
+        return KIN.intersection(terms(found["kin"]))
+    taking_part = {part.casefold() for name in speakers for part in name.split()}
+    return frozenset() if found["name"].casefold() in taking_part else frozenset(terms(found["name"]))
+
+
+def tells_of_another(text: str, asked: Set[str], third: Set[str]) -> bool:
+    """Whether all sentences of a text with one of the terms ``asked`` are about another one than the ``third``.
+
+    They mention neither those nor "her", and are in the first person or, where no relative is asked for, begin with
+    another name, whose "her" may be.
+    """
+    sentences = (text[start:end] for start, end in sentence_spans(text))
+    telling = [one for one in sentences if not asked.isdisjoint(terms(one))]
+    return bool(telling) and not any(
+        not third.isdisjoint(terms(one)) or not _is_of_another(one, third) for one in telling
+    )
+
+
+def _is_of_another(sentence: str, third: Set[str]) -> bool:
+    if KIN.isdisjoint(third) and _is_of_named(sentence, third):
+        return _OBJECT.search(sentence) is None
+    return _I.search(sentence) is not None and _PRONOUN.search(sentence) is None
+
+
+def tells_age_of(sentence: str, third: Set[str]) -> bool:
+    """Whether a sentence gives the age of somebody by one of the words with the stems ``third``: "Nora is 9"."""
+    return any(not third.isdisjoint(terms(found["who"])) for found in _AGE_TOLD.finditer(sentence))
+
+
+def in_first_person(memory: str, speaker: str) -> str:
+    """A memory as its ``speaker`` would say it: "my sister" for "Ann's sister", "I live" for "Ann lives".
+
+    Of a quotation, the quoted words.
+    """
+    quoted = _SAID.match(memory)
+    if quoted:
+        return quoted["words"]
+    name = re.escape(speaker)
+    own = re.sub(rf"\b{name}['’]s\b", "my", memory)
+    return re.sub(rf"\A{name} (?P<verb>\w{{1,30}})", lambda found: f"I {_plain_form(found['verb'])}", own)
+
+
+def _plain_form(verb: str) -> str:
+    """The form of a verb after "I": "live" of "lives"."""
+    if verb in _AFTER_I:
+        return _AFTER_I[verb]
+    return next((plain for plain in (verb[:-1], verb[:-2]) if third_person(plain) == verb), verb)
