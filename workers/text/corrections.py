@@ -40,7 +40,12 @@ def announces_correction(later: str, earlier: str) -> bool:
     """Whether a line corrects its speaker's line right before it, as it says itself: "Sorry, it's May 4"."""
     if _ANNOUNCED.match(later):
         return True
-    return _SORRY.match(later) is not None and all(map(_FIGURE.search, (later, earlier)))
+    return _SORRY.match(later) is not None and has_figure(later) and has_figure(earlier)
+
+
+def has_figure(text: str) -> bool:
+    """Whether a text has a number in digits."""
+    return _FIGURE.search(text) is not None
 
 
 def taken_back(text: str) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from eunoe.schemas.memory import MemoryDraft, MemoryKind
-from eunoe.workers.text.corrections import taken_back, words_of
+from eunoe.workers.text.corrections import announces_correction, has_figure, taken_back, words_of
 from eunoe.workers.text.days import with_days
 from eunoe.workers.text.drafts import MAX_TEXT_CHARS, clip
 from eunoe.workers.text.expiry import expiry_of
@@ -13,7 +13,7 @@ from eunoe.workers.text.lasting import without_request
 from eunoe.workers.text.person import in_third_person
 from eunoe.workers.text.statements import Statement
 
-EXTRACTION = "extraction/5"
+EXTRACTION = "extraction/6"
 """Version of these rules; part of the provenance."""
 
 NEAR = 8
@@ -55,7 +55,7 @@ def with_corrections(chosen: Sequence[Statement], statements: Sequence[Statement
 
 def _corrections(statements: Sequence[Statement]) -> dict[tuple[int, str], Statement]:
     """The place of a statement → a later one of the same speaker that corrects it, the last before that one."""
-    found: dict[tuple[int, str], Statement] = {}
+    found = _announced(statements)
     last: dict[tuple[str, str], int] = {}  # speaker and word → index of the last statement that has it
     for index, statement in enumerate(statements):
         speaker = statement.line.speaker
@@ -64,6 +64,23 @@ def _corrections(statements: Sequence[Statement]) -> dict[tuple[int, str], State
         if place >= 0 and statement.number - statements[place].number <= NEAR:
             found[_place(statements[place])] = statement
         last |= dict.fromkeys(((speaker, word) for word in words_of(statement.text)), index)
+    return found
+
+
+def _announced(statements: Sequence[Statement]) -> dict[tuple[int, str], Statement]:
+    """The place of a statement with a figure → the line behind it with which its speaker takes that back."""
+    found: dict[tuple[int, str], Statement] = {}
+    before: dict[str, Statement] = {}  # speaker → their last statement with a figure
+    lines: dict[str, int] = {}  # speaker → number of their last line
+    for statement in statements:
+        speaker = statement.line.speaker
+        earlier, is_first = before.get(speaker), lines.get(speaker) != statement.number
+        follows = is_first and earlier is not None and earlier.number == lines[speaker] >= statement.number - NEAR
+        if earlier and follows and statement.english and announces_correction(statement.line.text, earlier.text):
+            found[_place(earlier)] = statement
+        elif has_figure(statement.text):
+            before[speaker] = statement
+        lines[speaker] = statement.number
     return found
 
 

@@ -14,12 +14,13 @@ from eunoe.workers.text.salience import is_change
 from eunoe.workers.text.statements import sentence_spans
 from eunoe.workers.text.verbs import is_base, is_past, third_person
 from eunoe.workers.text.vital import is_vital
+from eunoe.workers.text.words import NUMBER_WORDS
 
 _ADVERB = r"(?:(?:really|still|also|now|just|always|only|absolutely|definitely|probably|soon) ){0,2}"
 _BE = r"(?:am|is|are|['’](?:m|s|re)|was just|been)"
 _MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _PLAN = GuardedPattern(
-    rf"\b(?:plans? (?:to|on)|intends? to|hopes? to|wants? to|aims? to|means? to|"
+    rf"\b(?:plans? (?:to|on)|intends? to|hopes? to|(?<!n['’]t )(?<! not )wants? to|aims? to|means? to|"
     rf"(?:would|['’]d) (?:really )?(?:like|love) to|looking forward to|"
     rf"(?:will|['’]ll|shall|won['’]t) (?!always\b|never\b)\w+)\b|"
     rf"(?:\b|(?=['’])){_BE} {_ADVERB}(?:planning|intending|hoping|thinking (?:of|about)|going to (?!the\b|an?\b|my\b|"
@@ -53,6 +54,9 @@ _PRESENT = frozenset(
 _PERFECT = frozenset(["has", "have", "hasn't", "haven't"])
 _WAS = frozenset(["was", "were", "wasn't", "weren't", "had", "hadn't", "did", "didn't", "used", "couldn't"])
 _BEFORE_MONTH = frozenset("in of since last next this by until from every early late".split())  # noqa: SIM905
+_DETERMINERS = frozenset("a an the my our your his her their its no some any many few several another both".split())  # noqa: SIM905
+_NO_PARTICIPLES = frozenset("children kitten chicken garden men women kid red bed none one".split())  # noqa: SIM905
+"""Words that end as participles do."""
 _NOT_PAST = frozenset(["indeed", "hundred", "exceed", "succeed", "proceed", "naked", "sacred", "wicked"])
 _MOST_SENTENCES = 4
 """Sentences in which a vital fact is looked for."""
@@ -123,7 +127,13 @@ _MODAL = ("will", "can", "could", "would", "should", "might", "must", "may", "wo
 
 
 def _is_participle(following: Sequence[str]) -> bool:
-    return any(word.endswith(("ed", "en", "ne", "id", "ht", "ung", "ade")) or word == "been" for word in following)
+    """Whether the words behind "has" make it a perfect: "has just moved", not "has three children"."""
+    for word in following:
+        if word in _DETERMINERS or word in NUMBER_WORDS or word[:1].isdecimal():
+            return False
+        if word.endswith(("ed", "en", "ne", "id", "ht", "ung", "ade")) and word not in _NO_PARTICIPLES:
+            return True
+    return False
 
 
 def _is_third_person(word: str) -> bool:

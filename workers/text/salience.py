@@ -29,7 +29,7 @@ _CHANGE = GuardedPattern(
     r"(?:bought|sold|lost|won|launched|opened|closed|published|finished|passed|failed|changed|switched)|"
     r"got (?:a|an|my|the|into|hired|fired(?! up)|accepted|promoted|rid)|is over|are over|better now|"
     r"(?:became|turned|went|gone) (?:vegan|vegetarian)|"
-    r"back to (?:work|normal|school)|broke down|got (?:sick|ill|well|better))\b",
+    r"back to (?:work|normal|school)|can (?:\w+ ){1,6}again|broke down|got (?:sick|ill|well|better))\b",
     re.IGNORECASE,
 )
 _OFF = GuardedPattern(

@@ -33,7 +33,8 @@ _ABBREVIATED_CHARS = 8
 """More characters than an abbreviation has."""
 _INTERJECTION = re.compile(
     r"^(?:(?:oh|wow|yeah|yep|yes|yup|no|nope|well|hey|hi|hello|ha|haha|actually|anyway|ok|okay|sure|so|hmm|aw|man|"
-    r"luckily|honestly|by the way|btw|thanks|thank you|good|true|right|and|but|plus|also|because|definitely|absolutely|"
+    r"luckily|honestly|(?:it )?turn(?:s|ed) out(?: that)?|by the way|btw|thanks|thank you|good|true|right|and|"
+    r"but|plus|also|because|definitely|absolutely|"
     r"speaking of which)\b[,:;!.\s–—-]+)+",
     re.IGNORECASE,
 )
@@ -47,8 +48,22 @@ _MOST_SENTENCES = 3
 _SHORT_WORDS = 6
 _MOST_ADDRESSED = 32
 _LEAST_COMMON = 0.15
+_ORDINAL = re.compile(
+    r"(?<!\S)\d{1,2}\. {1,2}"
+    r"(?:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember|(?:Jan|Feb|Apr|Aug|Sept?|Okt|Nov|Dez)\.)"
+)
+"""A day of a month in German, whose mark ends no sentence: "am 14. März"."""
+_ORDINAL_CHARS = 3
+_MONTH_CHARS = 12
 _ASIDE = re.compile(r",? (?:but|so|and) (?:please )?(?:do not|don['’]t) (?:tell|ask|worry|laugh|judge)\b[^.!?]*")
+_INTRODUCTION = re.compile(
+    r"(?:I(?:['’]m| am)|my name(?:['’]s| is)|this is)(?: called)? (?P<name>[^\s,.;:!?]{1,40}(?: [^\s,.;:!?]{1,40})?)"
+    r"(?:,| –| -|;| and)(?: and| but)? (?=(?:I|I['’]\w{1,2}|my|we|we['’]\w{1,2}|our)\b)",
+    re.IGNORECASE,
+)
 _AND_I = re.compile(r",? and (?=I(?:['’]m|['’]ve)?\b)")
+_MEANT = re.compile(r"I mean(?:t| (?!it\b|that\b|what\b|well\b|business\b)\S)", re.IGNORECASE)
+"""The beginning of a sentence that takes back what the one before it says: "I mean Schmidt"."""
 _BEFORE = re.compile(
     r"\b(?:there|it|its|they|them|their|this|that|these|those|then|he|him|his|she|her)\b", re.IGNORECASE
 )
@@ -179,7 +194,9 @@ def _goes_on(text: str, start: int, end: int, first: int) -> bool:
     """
     if end == first and text[end - 1] in ".!?…" and text[first].isalnum():
         return True
-    return _ABBREVIATED.search(text[max(start, end - _ABBREVIATED_CHARS) : end]) is not None
+    if _ABBREVIATED.search(text[max(start, end - _ABBREVIATED_CHARS) : end]):
+        return True
+    return _ORDINAL.search(text[max(start, end - _ORDINAL_CHARS - 1) : first + _MONTH_CHARS]) is not None
 
 
 def _bare(sentence: str, speakers: Collection[str]) -> str:
@@ -188,7 +205,15 @@ def _bare(sentence: str, speakers: Collection[str]) -> str:
         return ""
     bare = _ASIDE.sub("", _INTERJECTION.sub("", _without_address(sentence, speakers))).strip()
     bare = _INTERJECTION.sub("", _without_address(bare, speakers)).strip()
+    bare = _without_introduction(bare, speakers)
     return bare[:1].upper() + bare[1:] if _WORD.search(bare) else ""
+
+
+def _without_introduction(sentence: str, speakers: Collection[str]) -> str:
+    """The sentence without a known name of its speaker at the beginning: "I'm Ann, I teach" gives "I teach"."""
+    found = _INTRODUCTION.match(sentence)
+    names = {form.casefold() for speaker in speakers for form in (speaker, *speaker.split())}
+    return sentence[found.end() :] if found is not None and found["name"].casefold() in names else sentence
 
 
 def _without_address(sentence: str, speakers: Collection[str]) -> str:
@@ -234,7 +259,7 @@ def _groups(sentences: list[str]) -> list[list[str]]:
 
 
 def _leans(sentence: str) -> bool:
-    return refers_back(sentence) or leans_back(sentence)
+    return refers_back(sentence) or leans_back(sentence) or _MEANT.match(sentence) is not None
 
 
 def _has_room(group: list[str], sentence: str) -> bool:

@@ -26,7 +26,7 @@ from eunoe.workers.update.parsing import ParsedSentence, parse_sentence
 from eunoe.workers.update.slots import changed_slot
 
 CONSOLIDATED = "it says the same as another memory"
-MADE_BY = Provenance(code="consolidate/2", model="rules/6")
+MADE_BY = Provenance(code="consolidate/2", model="rules/7")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 

@@ -37,7 +37,7 @@ LOOKING_BACK = re.compile(
 PLANNED = re.compile(
     r"\b(?:plan(?:s|ning|ned)? (?:to|on|for)|wants? to|would like to|hopes? to|hoping to|going to|intends? to|will|"
     r"considering|thinking (?:about|of)|about to|looking forward to|wish(?:es)? to|dreams? of|aims? to|decided to|"
-    r"(?:is|are|am|'m|'re) getting married)\b"
+    r"(?:is|are|am|'m|'re) (?:getting married|moving (?:to|into|back|out)))\b"
 )
 WISHED = re.compile(
     r"\b(?:would|could|should|might|maybe|perhaps|if|hopefully|almost|nearly|"

@@ -6,7 +6,7 @@ from eunoe.schemas.events import Provenance
 from eunoe.workers.update.operator import CODE, OperationJudgement, OperationPair
 from eunoe.workers.update.rules import judge_by_rules
 
-MODEL = "rules/6"
+MODEL = "rules/7"
 
 
 class OfflineOperator:

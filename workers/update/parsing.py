@@ -99,9 +99,14 @@ class ParsedSentence:
         return self.subject.other
 
     def may_be_of(self, sentence: "ParsedSentence") -> bool:
-        """Whether another sentence may speak of the same person; of two sisters with two names it does not."""
+        """Whether another sentence may speak of the same person; of two sisters with two names it does not.
+
+        A sister Amy is the Amy whom the other sentence begins with.
+        """
         names = {self.subject.name, sentence.subject.name} - {""}
-        return self.other == sentence.other and len(names) <= 1
+        if self.other != sentence.other:
+            return names in ({self.other}, {sentence.other})
+        return len(names) <= 1
 
     @cached_property
     def named(self) -> frozenset[str]:

@@ -19,7 +19,7 @@ from eunoe.workers.update.lexicon import (
 )
 from eunoe.workers.update.operator import Operation, OperationPair, OperationVerdict
 from eunoe.workers.update.parsing import ParsedSentence, parse_sentence
-from eunoe.workers.update.slots import changed_slot, marital, slots
+from eunoe.workers.update.slots import changed_slot, marital, quit_something, slots
 from eunoe.workers.update.transitions import first_time, habit_ended, last_word, matter_settled, state_changed
 
 NEAR = 5
@@ -54,7 +54,7 @@ def _also_changed(old: ParsedSentence, new: ParsedSentence) -> str:
     """Describes the state that the new sentence changes or ends, where the old one tells more than that; else empty."""
     if new.planned or new.wished or new.looks_back or old.planned or not new.may_be_of(old):
         return ""
-    return changed_slot(old, new) or _change_of(old, new)
+    return changed_slot(old, new) or _change_of(old, new) or quit_something(old, new)
 
 
 def _has_parted(old: ParsedSentence, new: ParsedSentence) -> bool:
@@ -167,6 +167,8 @@ def _contained(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | N
     """PASS or REPLACE if one says all that the other says, with the same negations and numbers."""
     shared = old.stems & new.stems
     said = len(shared) >= COVERED * len(new.stems) and new.numbers <= old.numbers
+    if len(new.stems) == 1 and new.past and not new.all_stems <= old.all_stems:
+        said = False  # "got the job" is no repetition of "applied for a job"
     said = said and _names_all(old, new) and new.denials <= old.denials and not _exchanged(old, new)
     if not (said or (len(old.stems) >= 2 and _has_all(new, old))) or _conflict(old, new, shared):
         return None

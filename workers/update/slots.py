@@ -39,16 +39,19 @@ _STATES = (
     ),
 )
 _CHANGES = (
-    ("home", re.compile(r"\b(?:moved|relocated|settled down) (?:back )?(?:to|into|in) " + _UNTIL)),
+    ("home", re.compile(r"\b(?:moved|relocated|settled down) (?:back )?"
+                        r"(?:to|into|in(?! (?:with|together)\b)) " + _UNTIL)),
     ("job", re.compile(r"\b(?:(?:got|found|took|landed|accepted) (?:an? |the )?(?:new )?(?:job|position) (?:as|at|in)|"
                        r"(?:started|began) (?:working|work|a (?:new )?job) (?:as|at|for|in)|became(?= (?:an?|the) )|"
                        r"was promoted to|"
                        r"(?:starts?|started|starting) (?:at|with)(?= [^.,;!?]{1,60} as an? )|"
-                       r"now works? (?:as|at|for|in)|switched (?:jobs? )?to|got hired (?:as|at|by)) " + _UNTIL)),
+                       r"now works? (?:as|at|for|in)|switched jobs? to|got hired (?:as|at|by)) " + _UNTIL)),
 )  # fmt: skip
 _LEFT_HOME = re.compile(r"\bmoved (?:out of|away from|from) " + _UNTIL)
 _LOST_JOB = re.compile(r"\b(?:quit|left|lost|(?:resigned|retired) from) (?:(?:my|their|the) )?(?:job|work|position)\b|"
                        r"\b(?:got|was) (?:laid off|fired)\b|\bretired\b")  # fmt: skip
+_QUIT = re.compile(r"\bquit(?=$| ?[.,;!(]| (?:last|this|yesterday|today)\b)")
+"""Quitting without a word for what: it may be a job, or smoking."""
 _FAVORITE = re.compile(r"\bfavou?rite ([a-z]+(?: [a-z]+)?) (?:is|are|has become|became|was) (?:now )?" + _UNTIL)
 _NO_PARTING = (
     r" (?:the|an?|into)\b| with (?:(?:my|our|his|her|their|the) )?(?:[\w-]{1,30} ){0,2}?"
@@ -155,6 +158,12 @@ def _behind_lost_job(text: ParsedSentence) -> frozenset[str] | None:
     """The terms behind the loss of a job that a sentence tells; `None` if it tells none."""
     lost = _LOST_JOB.search(text.plain)
     return None if lost is None else frozenset(terms(text.plain[lost.end() :]))
+
+
+def quit_something(old: ParsedSentence, new: ParsedSentence) -> str:
+    """Describes that somebody with a job has quit, where the new sentence does not say what; else empty."""
+    has_job = any(slot.name == "job" for slot in slots(old))
+    return "the job may be over" if has_job and _QUIT.search(new.plain) else ""
 
 
 def _favorite(old: ParsedSentence, new: ParsedSentence) -> str:

@@ -49,6 +49,7 @@ _CHANGES = (
     Transition(
         re.compile(r"\b(?:getting married|is engaged|am engaged|(?:will|'ll|going to) (?:get married|marry))\b"),
         re.compile(r"\b(?:wedding|engagement) (?:is|was|has been) (?:off|cancell?ed|called off)\b|"
+                   r"\bcancell?ed (?:the|my|our|his|her|their) wedding\b|"
                    r"\b(?:called|broke) off (?:the|my|our|his|her|their) (?:wedding|engagement)\b"),
         "the wedding is off",
     ),
@@ -82,15 +83,24 @@ _CHANGES = (
     Transition(
         re.compile(r"\b(?:lives?|living|stay(?:s|ing)?) with (?:my|his|her|their|[a-z]+'s) (?:parents|mother|father|"
                    r"mom|mum|dad|family|sister|brother|grandmother|grandparents|flatmates?|roommates?)\b"),
-        re.compile(r"\bmoved out\b|\bmoved into (?:my|his|her|their|an?) own\b|\b(?:got|found|rented|bought) "
+        re.compile(r"\bmoved out\b|\bmoved in (?:together|with)\b|"
+                   r"\bmoved into (?:my|his|her|their|an?) own\b|\b(?:got|found|rented|bought) "
                    r"(?:my|his|her|their|an?) (?:own )?(?:place|flat|apartment|house|home)\b"),
         "another home",
     ),
     Transition(
-        re.compile(r"\b(?:rents?|renting|(?:has|have) a room|shares? an? (?:flat|apartment)|(?:lives?|living) in an? "
+        re.compile(r"\b(?:lives?|living|stay(?:s|ing)?) (?:alone|with|in|at)\b"),
+        re.compile(r"\b(?:went|moved|has gone) (?:in|into|to) (?:an? |the )?"
+                   r"(?:nursing|care|retirement|old people's) home\b"),
+        "another home",
+    ),
+    Transition(
+        re.compile(r"\b(?:lives? alone|living alone|rents?|renting|"
+                   r"(?:has|have) a room|shares? an? (?:flat|apartment)|(?:lives?|living) in an? "
                    r"(?:[\w-]+ ){0,2}(?:room|flat|apartment|studio|dorm|house))\b"),
         re.compile(r"\bbought (?:an?|my|his|her|their) (?:[\w-]+ ){0,3}(?:house|flat|apartment|condo|home|place)\b|"
-                   r"\bmoved (?:out|into (?:an?|my|his|her|their) (?:[\w-]+ ){0,3}(?:house|flat|apartment|place|home))"
+                   r"\bmoved (?:out|in (?:together|with)|"
+                   r"into (?:an?|my|his|her|their) (?:[\w-]+ ){0,3}(?:house|flat|apartment|place|home))"
                    r"\b"),
         "another home",
     ),
@@ -108,13 +118,22 @@ _CHANGES = (
     ),
     Transition(
         re.compile(r"\b(?:works?|working|employed|(?:has|have) a job|(?:is|am|'m) an? (?:[\w-]{1,30} ){0,2}"
-                   r"[\w-]{1,30}) (?:as|at|for|in|with) " + _OBJECT),
+                   r"[\w-]{1,30}) (?:as (?:[\w-]{1,30} ){1,4}?(?=(?:at|for|in|with) ))?(?:as|at|for|in|with) "
+                   + _OBJECT),
         re.compile(r"\b(?:quit|quitting|left|leaving|resigned from|retired from|"
                    # not for the day
                    r"(?:was|got) (?:fired|laid off|let go) (?:from|by)) (?![^.,;!?]{1,40} (?:now|soon|early|late|today|"
                    r"tonight|tomorrow|at (?:noon|night|\d|one|two|three|four|five|six|seven|eight|nine|ten)|"
                    r"in an? \w{1,20}|to|without)\b)" + _OBJECT),
         "the job is over",
+        Same.HEAD,
+    ),
+    Transition(
+        re.compile(r"\b(?:takes?|taking|is on|are on|(?:was|were|has been) prescribed|prescribed) "
+                   r"(?:\d[\d.,]{0,6} ?(?:mg|mcg|ml|g) (?:of )?)?" + _OBJECT),
+        re.compile(r"\b(?:stopped|quit|came off|(?:took|taken|weaned) [\w'-]{1,30} off|no longer takes?) (?:taking )?"
+                   + _OBJECT),
+        "it is not taken any more",
         Same.HEAD,
     ),
     Transition(
