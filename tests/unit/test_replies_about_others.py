@@ -1,11 +1,15 @@
 """Offline replies where most of a chat is about other people: what they are and do is not told of who asks."""
 
+import numpy as np
 import pytest
 
+from eunoe.workers.respond.hints import read_question
+from eunoe.workers.respond.line_choice import choose_lines
 from eunoe.workers.respond.offline import NOTHING
 from eunoe.workers.respond.others import in_first_person, tells_age_of, tells_of_another, tells_of_others, third_asked
 from eunoe.workers.respond.whose import may_name
 from tests.support.chats import chat
+from tests.unit.test_respond_replies import row
 
 OTHERS = (
     (
@@ -174,3 +178,18 @@ def test_a_place_is_no_name_of_a_child():
     assert not may_name("We found a daycare. It's called Little Otters.", {"child", "children"})
     assert not may_name("We moved to a new daycare, it's called Little Otters.", {"dog"})
     assert may_name("We have a new one. It's called Rex.", {"dog"})
+
+
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [
+        ("Do I have a dog?", 1),
+        ("Who is pregnant?", 1),
+        ("Does Ben have a dog?", 0),  # who is named tells it in words of their own
+        ("Did I have a dog?", 0),
+    ],
+)
+def test_a_line_with_too_little_of_a_question_for_what_holds_comes_behind_one_with_enough(question: str, first: int):
+    rows = (row(1, "I am a gardener now, which I love"), row(2, "My dog Fips hates the new flat"))
+    hints = read_question(question, ("Ann", "Ben"), "Ann")
+    assert choose_lines(rows, np.asarray([3.0, 2.8]), hints, frozenset(), [False, True])[0] == first

@@ -42,7 +42,8 @@ def choose_lines(
     """The indices of the lines to quote, the one that answers best first; of many things, in order of time.
 
     ``topic``: the terms of the question; of what is asked in the present tense, the last figure or end is quoted, too.
-    ``has_enough``: for each line whether it has enough of the question to be quoted beside the best one; unset: all.
+    ``has_enough``: for each line whether it has enough of the question to be quoted beside the best one, and before it
+    where nobody who takes part is named; unset: all.
     """
     every = rank_lines(rows, scores)
     if hints.breadth is not Breadth.ONE:
@@ -50,6 +51,8 @@ def choose_lines(
     lines = every.current() if hints.present or hints.holds else every
     if not lines.order:
         return []
+    if len(has_enough) and hints.of_present and not hints.named and not has_enough[lines.best]:
+        lines = RankedLines(rows, scores, sorted(lines.order, key=lambda index: not has_enough[index]))
     if len(has_enough):
         lines = RankedLines(rows, scores, [lines.best, *(index for index in lines.order[1:] if has_enough[index])])
     if hints.present or (hints.holds and lines.best != every.best):  # the best answer of all has ended
