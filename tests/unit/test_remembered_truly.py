@@ -8,7 +8,7 @@ from eunoe.schemas.events import Line
 from eunoe.schemas.memory import MemoryKind
 from eunoe.workers.text.extraction import choose, with_corrections
 from eunoe.workers.text.kinds import kind_of
-from eunoe.workers.text.lasting import tells_former_work, tells_home, tells_no_work, tells_work
+from eunoe.workers.text.lasting import tells_age, tells_former_work, tells_home, tells_no_work, tells_work
 from eunoe.workers.text.statements import sentence_spans, statements_in
 from eunoe.workers.text.vital import is_vital
 from eunoe.workers.update.offline import OfflineOperator
@@ -45,6 +45,21 @@ def memories(*said: str) -> list[str]:
     ],
 )
 def test_a_memory_says_who_it_is_of_once_and_what_was_meant(said: str, remembered: list[str]):
+    assert memories(said) == remembered
+
+
+@pytest.mark.parametrize(
+    ("said", "remembered"),
+    [
+        ("hey, i'm 29 and i live in cork", ["Ann is 29.", "Ann lives in cork"]),
+        ("im allergic to shellfish", ["Ann is allergic to shellfish"]),
+        ("i dont eat meat", ["Ann doesn't eat meat"]),
+        ("I live near the I.M. Pei building im Park.", ['Ann said: "I live near the I.M. Pei building im Park."']),
+        ("I live with my cat, i.e. alone.", ["Ann lives with their cat, i.e. alone."]),
+        ("I live at node i/2 of loop i.", ["Ann lives at node i/2 of loop i."]),
+    ],
+)
+def test_what_is_written_in_haste_is_remembered_as_it_is_spelled(said: str, remembered: list[str]):
     assert memories(said) == remembered
 
 
@@ -112,6 +127,12 @@ def test_homes_and_work_in_other_words():
     assert tells_home("I moved from Rome to Munich.")
     assert tells_home("We moved in together, a small flat in Ulm.")
     assert not tells_home("I moved in with Bea.")  # it does not say where
+    assert tells_home("i moved to dublin last week")
+    assert tells_home("i'm from cork")
+    assert not tells_home("i moved to the sofa")
+    assert not tells_home("I moved to tears")  # who writes an I, writes names with capitals
+    assert tells_age("I turned 30 yesterday")
+    assert not tells_age("I turned 30 pages")
     assert tells_work("I teach physics.")
     assert not tells_work("I teach you physics.")
     assert tells_work("I run a small startup with Mark.")

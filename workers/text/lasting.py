@@ -32,6 +32,12 @@ _HOME = re.compile(
     rf"[^.!?]{{0,60}}? (?:in|at|near) {_CAPITAL}",
     re.IGNORECASE,
 )
+_LOWER_HOME = re.compile(
+    rf"\bi(?:['’]ve| have)? {_ADVERBS}(?:finally |recently )?(?:moved|relocated) (?:back )?(?:to|into) "
+    r"(?!(?:the|an?|my|our|his|her|their|this|that|another|some|one|new|next|bed|side|tears|it|first)\b)\w|"
+    r"\bi(?:['’]| a)?m from (?!(?:the|an?|my|now|here|there|time)\b)\w"
+)
+"""Homes as people tell them who write no capitals."""
 _WORK = re.compile(
     rf"\bI {_ADVERBS}work (?:as|at|for|in|from|with|nights|shifts|part|full|remotely|freelance)\b|"
     rf"\bI {_ADVERBS}run (?:an?|my|our|the) (?:[\w-]{{1,30}} ){{0,3}}?(?:startup|start-up|company|business|"
@@ -59,7 +65,7 @@ _NO_WORK = re.compile(
 _AGE = re.compile(
     rf"\b(?:{_AM}|I {_ADVERBS}(?:turned|turn) |I(?:['’]ll| will) (?:be|turn) )"
     r"(?:\d{1,2}|(?:twen|thir|for|fif|six|seven|eigh|nine)ty(?:-\w{3,5})?)"
-    r"(?=$|[.,;!]| (?:now|today|and|but|years|in|on|next|this)\b)",
+    r"(?=$|[.,;!]| (?:now|today|yesterday|and|but|years|in|on|at|last|next|this|since)\b)",
     re.IGNORECASE,
 )
 _DATE = re.compile(r"\b(?:my|our) (?:[\w'’-]{1,30} ){0,2}(?:birthday|anniversary) is\b", re.IGNORECASE)
@@ -152,7 +158,7 @@ def _has_one(text: str, words: Iterable[str]) -> bool:
 
 def tells_home(sentence: str) -> bool:
     """Whether the sentence says where its speaker lives or is from."""
-    return _tells(_HOME, sentence)
+    return _tells(_HOME, sentence) or (sentence.islower() and _tells(_LOWER_HOME, sentence))
 
 
 def tells_work(sentence: str) -> bool:

@@ -56,6 +56,16 @@ _ORDINAL = re.compile(
 _ORDINAL_CHARS = 3
 _MONTH_CHARS = 12
 _ASIDE = re.compile(r",? (?:but|so|and) (?:please )?(?:do not|don['’]t) (?:tell|ask|worry|laugh|judge)\b[^.!?]*")
+_SPELLED = {
+    "i": "I", "i'm": "I'm", "i've": "I've", "i'll": "I'll", "i'd": "I'd", "im": "I'm", "ive": "I've", "dont": "don't",
+    "doesnt": "doesn't", "didnt": "didn't", "cant": "can't", "isnt": "isn't", "arent": "aren't", "wasnt": "wasn't",
+    "havent": "haven't", "hasnt": "hasn't", "couldnt": "couldn't",
+}  # fmt: skip
+"""Words as people write them in haste → as they are spelled."""
+_HASTY = re.compile(
+    r"(?<![\w.'’*/-])(?:i['’](?:m|ve|ll|d)|i(?![.'’*/)-]|\w)|[Ii]m(?= [a-z0-9])|[Ii]ve(?= )|"
+    r"(?:do|does|did|is|are|was|have|has|could|ca)nt(?=\W|\Z))"
+)
 _INTRODUCTION = re.compile(
     r"(?:I(?:['’]m| am)|my name(?:['’]s| is)|this is)(?: called)? (?P<name>[^\s,.;:!?]{1,40}(?: [^\s,.;:!?]{1,40})?)"
     r"(?:,| –| -|;| and)(?: and| but)? (?=(?:I|I['’]\w{1,2}|my|we|we['’]\w{1,2}|our)\b)",
@@ -205,8 +215,13 @@ def _bare(sentence: str, speakers: Collection[str]) -> str:
         return ""
     bare = _ASIDE.sub("", _INTERJECTION.sub("", _without_address(sentence, speakers))).strip()
     bare = _INTERJECTION.sub("", _without_address(bare, speakers)).strip()
-    bare = _without_introduction(bare, speakers)
+    bare = _spelled(_without_introduction(bare, speakers))
     return bare[:1].upper() + bare[1:] if _WORD.search(bare) else ""
+
+
+def _spelled(sentence: str) -> str:
+    """The sentence with a capital I and with apostrophes: "i dont" is "I don't"."""
+    return _HASTY.sub(lambda found: _SPELLED.get(found.group().lower().replace("’", "'"), found.group()), sentence)
 
 
 def _without_introduction(sentence: str, speakers: Collection[str]) -> str:
