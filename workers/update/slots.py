@@ -162,8 +162,13 @@ def _behind_lost_job(text: ParsedSentence) -> frozenset[str] | None:
 
 def quit_something(old: ParsedSentence, new: ParsedSentence) -> str:
     """Describes that somebody with a job has quit, where the new sentence does not say what; else empty."""
-    has_job = any(slot.name == "job" for slot in slots(old))
-    return "the job may be over" if has_job and _QUIT.search(new.plain) else ""
+    has_job = _quits(new) and any(slot.name == "job" for slot in slots(old))
+    return "the job may be over" if has_job else ""
+
+
+@cached_by_sentence
+def _quits(text: ParsedSentence) -> bool:
+    return _QUIT.search(text.plain) is not None
 
 
 def _favorite(old: ParsedSentence, new: ParsedSentence) -> str:
