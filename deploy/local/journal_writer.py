@@ -37,7 +37,7 @@ class JournalWriter:
     """
 
     patience_s = 600.0
-    """How long disk or key store may refuse an entry before that ends the task."""
+    """Seconds for which disk or key store may refuse an entry before that ends the task."""
 
     def __init__(
         self, journal: Journal, kafka: KafkaSettings, names: TopicNames, epoch: int, keys: KeyStore | None = None

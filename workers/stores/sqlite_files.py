@@ -9,7 +9,7 @@ from typing import Final
 _MAKING: Final = threading.Lock()
 _OWNER: Final = 0o600
 _PRAGMAS: Final = ("secure_delete = ON", "journal_mode = DELETE", "synchronous = EXTRA", "temp_store = MEMORY")
-"""What is deleted is overwritten. Without EXTRA a power failure may bring the journal of a commit back, and undo it."""
+"""Settings of each connection: what is deleted is overwritten; a power failure brings no journal back (EXTRA)."""
 
 
 def connect(path: Path, busy_s: float, *, transactions: bool) -> sqlite3.Connection:
