@@ -58,7 +58,7 @@ class QuickPool(BlockingConnectionPool):
     def __init__(self, **options: Any) -> None:  # noqa: ANN401 - as in redis-py
         super().__init__(**options)
         self._callers = 0
-        """Those that wait for a connection, or for it to connect."""
+        """The number of callers that wait for a connection, or for it to connect."""
 
     async def get_connection(self, *names: Any, **options: Any) -> AbstractConnection:  # noqa: ANN401 - as in redis-py
         """A connection that is ready; waits for one, and raises redis-py's ``ConnectionError`` where none comes."""

@@ -92,5 +92,5 @@ def _more(old: ParsedSentence, new: ParsedSentence) -> str:
 
 @cached_by_sentence
 def _gained(text: ParsedSentence) -> Sequence[tuple[str, frozenset[str]]]:
-    """How many more things a sentence tells of, as a word, and what they are."""
+    """The number of more things that a sentence tells of, as a word, and their stems."""
     return [(found[1], frozenset(terms(found[2]))) for found in _GAINED.finditer(text.plain)]
