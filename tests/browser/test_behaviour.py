@@ -27,16 +27,16 @@ STRANGE = f"/c/{quote(HOSTILE, safe='')}"
 
 async def test_the_key_leaves_the_address_and_stays_in_the_tab(window: Window) -> None:
     await window.open(f"/c/{DEMO}/memories")
-    await window.sees("27 memories")
+    await window.sees("28 memories")
     assert "eu_" not in window.page.url
     await window.page.reload()
-    await window.sees("27 memories")
+    await window.sees("28 memories")
     assert await window.page.evaluate("[document.cookie, localStorage.length]") == ["", 0]
     await window.page.get_by_role("button", name="Forget key").click()
     await window.sees("A key, please")
     await window.page.get_by_label("Key").fill(window.site.key)
     await window.page.get_by_role("button", name="Open").click()
-    await window.sees("27 memories")
+    await window.sees("28 memories")
 
 
 async def test_a_wrong_key_is_asked_for_again(window: Window) -> None:
@@ -130,12 +130,12 @@ async def test_a_server_that_is_away_leaves_what_was_shown_and_comes_back(window
 async def test_all_is_reached_by_keyboard(window: Window) -> None:
     page = window.page
     await window.open(f"/c/{DEMO}/memories")
-    await window.sees("27 memories")
+    await window.sees("28 memories")
     await page.get_by_role("tab", name="memories").focus()
     await page.keyboard.press("ArrowRight")
     await window.sees("No insights")
     await page.keyboard.press("ArrowLeft")
-    await window.sees("27 memories")
+    await window.sees("28 memories")
     box = page.get_by_role("listbox", name="Memories")
     await box.focus()
     await page.keyboard.press("ArrowDown")
@@ -219,7 +219,7 @@ async def test_a_page_whose_feed_begins_reads_once(window: Window) -> None:
     window.page.on("request", lambda one: asked.append(one.url))
     async with window.page.expect_response(lambda one: one.url.endswith(f"/{DEMO}/remembered")):
         await window.open(f"/c/{DEMO}/memories")
-    await window.sees("27 memories")
+    await window.sees("28 memories")
     assert sum(url.endswith(f"/{DEMO}") for url in asked) == 1
 
 

@@ -18,7 +18,7 @@ ASK = f"/c/{DEMO}/ask?q={quote(QUESTION)}&by=Jonas"
 VIEWS = {
     "conversations": ("/", "mina-and-jonas"),
     "sessions": (f"/c/{DEMO}/sessions?s=2", "Progress report: no surgery!"),
-    "memories": (f"/c/{DEMO}/memories", "27 memories"),
+    "memories": (f"/c/{DEMO}/memories", "28 memories"),
     "timelines": (f"/c/{LARGE}/timelines", "3 timelines"),
     "lanes": (f"{CHAIN}&m=00000011-0000-5000-8000-000000000000", "1,000 memories, 9"),
     "table": (f"{CHAIN}&as=table", "Goes on from"),
