@@ -64,9 +64,14 @@ class QuickPool(BlockingConnectionPool):
         """A connection that is ready; waits for one, and raises redis-py's ``ConnectionError`` where none comes."""
         if self._available_connections and not self._callers:
             connection: AbstractConnection = self.get_available_connection()  # type: ignore[no-untyped-call]
-            if await _is_ready(connection):
+            is_ready = False
+            try:
+                is_ready = await _is_ready(connection)
+            finally:
+                if not is_ready:  # also who is cancelled here gives it back: the pool has no other
+                    await self.release(connection)
+            if is_ready:
                 return connection
-            await self.release(connection)
         self._callers += 1
         try:
             found: AbstractConnection = await super().get_connection(*names, **options)  # type: ignore[no-untyped-call]

@@ -33,7 +33,7 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 
 from eunoe.deploy.local.kept import sync_directory, write_durably
-from eunoe.deploy.local.private import open_unbuffered
+from eunoe.deploy.local.private import append_whole, open_unbuffered
 from eunoe.schemas.base import Time, Value, absent, write_time
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.versions import ContractError
@@ -139,7 +139,7 @@ class Journal:
             return
         if partition not in self._files:
             self._files[partition] = _opened(self._path(partition))
-        _append_whole(self._files[partition], b"".join(map(_write_line, entries)))
+        append_whole(self._files[partition], b"".join(map(_write_line, entries)))
         self._counts[partition] = self._counts.get(partition, 0) + len(entries)
         self._unsynced.add(partition)
 
@@ -236,17 +236,6 @@ def _opened(path: Path) -> io.FileIO:
     if is_new:
         sync_directory(path.parent)
     return file
-
-
-def _append_whole(file: io.FileIO, lines: bytes) -> None:
-    """Append all of the bytes or none: what follows half a line would make it a damaged one in the middle."""
-    begin, left = os.fstat(file.fileno()).st_size, memoryview(lines)
-    try:
-        while left:
-            left = left[file.write(left) :]
-    except OSError:
-        file.truncate(begin)
-        raise
 
 
 def _write_line(entry: JournalEntry) -> bytes:

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from eunoe.deploy.local.private import open_unbuffered
+from eunoe.deploy.local.private import append_whole, open_unbuffered
 
 
 class LogFile:
@@ -24,7 +24,7 @@ class LogFile:
         """Append lines, each with its end."""
         told = [b"(%d lines left out: the disk did not take them)\n" % self._left_out] if self._left_out else []
         try:
-            self._file.write(b"".join([*told, *lines]))
+            append_whole(self._file, b"".join([*told, *lines]))
         except OSError:
             self._left_out += len(lines)
         else:

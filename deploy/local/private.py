@@ -49,3 +49,17 @@ def open_unbuffered(path: Path, mode: Literal["wb", "ab"]) -> io.FileIO:
     """The same file without a buffer: each write goes to the operating system, which may take a part of it."""
     kind = os.O_TRUNC if mode == "wb" else os.O_APPEND
     return io.FileIO(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | kind, _FILE), mode)
+
+
+def append_whole(file: io.FileIO, lines: bytes) -> None:
+    """Append all of the bytes, or none where it raises ``OSError``: what follows half a line would be a part of it.
+
+    ``file`` is one of `open_unbuffered` that this process alone writes.
+    """
+    begin, left = os.fstat(file.fileno()).st_size, memoryview(lines)
+    try:
+        while left:
+            left = left[file.write(left) :]
+    except OSError:
+        file.truncate(begin)
+        raise

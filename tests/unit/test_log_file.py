@@ -16,7 +16,7 @@ from tests.support.disk import room_for
 def test_lines_that_the_disk_does_not_take_are_counted_in_the_next(tmp_path: Path) -> None:
     with LogFile(tmp_path / "log") as log:
         log.write([b"one\n"])
-        with room_for(4):
+        with room_for(6):  # of the next lines the disk takes two bytes
             log.write([b"two\n", b"three\n"])
             log.write([b"four\n"])
         log.write([b"five\n"])

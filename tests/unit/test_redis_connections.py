@@ -130,3 +130,18 @@ async def test_callers_beyond_the_most_connections_wait_in_turn_or_are_told() ->
         assert await waiting[1] is held
         await pool.release(held)
         assert await pool.get_connection() is held
+
+
+async def test_who_is_cancelled_while_a_connection_is_looked_at_gives_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with pool_of(1, timeout=5) as (pool, _):
+        first = await pool.get_connection()
+        await pool.release(first)
+        with monkeypatch.context() as slowly:
+            slowly.setattr(first, "can_read", asyncio.Event().wait)
+            asking = asyncio.ensure_future(pool.get_connection())
+            await asyncio.sleep(0)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+        assert await pool.get_connection() is first
+        await pool.release(first)
