@@ -6,11 +6,12 @@ model saves.
 
 import math
 import re
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import httpx2
 
@@ -68,13 +69,22 @@ class Endpoint:
         limits = httpx2.Limits(max_connections=self.in_flight, max_keepalive_connections=self.in_flight)
         # callers bound the whole call; this timeout only ends requests that they abandoned
         timeout = httpx2.Timeout(self.timeout_s + 1, connect=min(10.0, self.timeout_s))
+        address = urlsplit(self.base_url)
+        login, _, host = address.netloc.rpartition("@")
         return AsyncOpenAI(
             api_key=self.key or "none",
-            base_url=self.base_url,
+            base_url=address._replace(netloc=host, query="").geturl(),
+            default_query=dict(parse_qsl(address.query, keep_blank_values=True)),
+            default_headers=_basic(login) if login else None,
             max_retries=0,
             timeout=timeout,
             http_client=DefaultAioHttpClient(limits=limits, timeout=timeout),
         )
+
+
+def _basic(login: str) -> dict[str, str]:
+    """The header of the login in an address, which takes the place of the key."""
+    return {"Authorization": f"Basic {b64encode(unquote(login).encode()).decode()}"}
 
 
 def call_attributes(operation: str, endpoint: Endpoint) -> dict[str, str]:

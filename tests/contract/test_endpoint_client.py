@@ -1,0 +1,139 @@
+"""The client of model endpoints: what it sends with each request, how it reads answers, and what faults become."""
+
+import asyncio
+import gzip
+from base64 import b64encode
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+from aiohttp import web
+from openai import APIConnectionError, APIStatusError, AsyncOpenAI
+
+from eunoe.workers.models.endpoint import Endpoint
+
+BODY = {"model": "m"}
+CHAT = "/chat/completions"
+
+
+@asynccontextmanager
+async def served(
+    status: int = 200, content: bytes = b"{}", headers: Mapping[str, str] | None = None
+) -> AsyncIterator[tuple[int, list[web.Request]]]:
+    """The port of an endpoint that gives this answer, and the requests that it got."""
+    seen: list[web.Request] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        await request.read()
+        seen.append(request)
+        return web.Response(status=status, body=content, headers=headers)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield runner.addresses[0][1], seen
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def opened(url: str, key: str | None = None) -> AsyncIterator[AsyncOpenAI]:
+    client = Endpoint("m", url, key).open()
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def post(client: AsyncOpenAI) -> httpx2.Response:
+    return await client.post(CHAT, cast_to=httpx2.Response, body=BODY)
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+async def test_what_the_address_asks_for_goes_with_each_request(slash: str):
+    async with served() as (port, seen), opened(f"http://127.0.0.1:{port}/v1{slash}?api-version=2&a=%26") as client:
+        await post(client)
+        await client.get("/models", cast_to=httpx2.Response)
+    assert [(one.method, one.path, dict(one.query)) for one in seen] == [
+        ("POST", "/v1/chat/completions", {"api-version": "2", "a": "&"}),
+        ("GET", "/v1/models", {"api-version": "2", "a": "&"}),
+    ]
+
+
+async def test_a_key_and_its_account_go_with_each_request(monkeypatch):
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
+    async with served() as (port, seen), opened(f"http://127.0.0.1:{port}/v1", "sk-1") as client:
+        await post(client)
+        assert await seen[0].json() == BODY
+    sent = seen[0].headers
+    assert sent["Content-Type"] == "application/json"
+    assert sent["Authorization"] == "Bearer sk-1"
+    assert (sent["OpenAI-Organization"], sent["OpenAI-Project"]) == ("org-1", "proj-1")
+
+
+async def test_a_login_in_the_address_takes_the_place_of_the_key():
+    async with served() as (port, seen), opened(f"http://ann:p%40ss@127.0.0.1:{port}/v1", "sk-1") as client:
+        await post(client)
+    assert seen[0].headers["Authorization"] == f"Basic {b64encode(b'ann:p@ss').decode()}"
+    assert seen[0].host == f"127.0.0.1:{seen[0].url.port}"
+
+
+def test_faults_name_the_address_without_its_secrets():
+    assert Endpoint("m", "http://ann:p%40ss@models.test/v1?key=k-1").server == "m at http://models.test/v1"
+
+
+async def test_a_packed_answer_is_handed_on_unpacked():
+    packed = {"Content-Encoding": "gzip", "X-Request-Id": "r-1"}
+    async with (
+        served(200, gzip.compress(b'{"a": 1}'), packed) as (port, _),
+        opened(f"http://127.0.0.1:{port}/v1") as client,
+    ):
+        answer = await post(client)
+    assert (answer.json(), answer.headers["x-request-id"]) == ({"a": 1}, "r-1")
+
+
+async def test_a_refusal_keeps_its_status_headers_and_document():
+    document = b'{"error": {"code": "c", "param": "p", "message": "m"}}'
+    async with (
+        served(429, document, {"Retry-After": "7"}) as (port, seen),
+        opened(f"http://127.0.0.1:{port}/v1") as client,
+    ):
+        with pytest.raises(APIStatusError) as caught:
+            await post(client)
+    error = caught.value
+    assert (error.status_code, error.code, error.param) == (429, "c", "p")
+    assert (error.response.headers["retry-after"], error.response.content) == ("7", document)
+    assert len(seen) == 1, "the stages decide whether it is sent again"
+
+
+async def test_an_endpoint_that_is_away_cannot_be_reached():
+    async with opened("http://127.0.0.1:9/v1") as client:
+        with pytest.raises(APIConnectionError):
+            await post(client)
+
+
+@pytest.mark.parametrize("cut", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}"])
+async def test_an_answer_that_is_cut_off_is_none(cut: bytes):
+    async with connected(cut) as port, opened(f"http://127.0.0.1:{port}/v1") as client:
+        with pytest.raises(APIConnectionError):
+            await post(client)
+
+
+@asynccontextmanager
+async def connected(said: bytes) -> AsyncIterator[int]:
+    """The port of a server that says this to each request, and closes the connection."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(said)
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
