@@ -19,7 +19,8 @@ from eunoe.workers.models.answer_forms import (
     ReplyForm,
 )
 from eunoe.workers.models.forms import DEFAULT_MAX_CHARS, strict_schema
-from eunoe.workers.models.reading import read_answer, readable_part, salvaged, without_thoughts
+from eunoe.workers.models.json_text import is_endless, without_thoughts
+from eunoe.workers.models.reading import read_answer, readable_part, salvaged
 from tests.support.model_server.schema_answers import SchemaAnswers, is_strict, wrong_ids
 
 
@@ -110,10 +111,30 @@ def test_wrong_ids_touch_numbers_and_ids_only():
         '```json\n{"title": "a"}\n``` I hope this helps!',
         '{"answer": {"title": "a"}}',
         '{"sure": 1} {"title": "a", "note": "unknown"}',
+        '[THINK]{"title": "b"}[/THINK]{"title": "a"}',
+        '◁think▷{"title": "b"}◁/think▷{"title": "a"}',
+        '<seed:think>{"title": "b"}</seed:think>{"title": "a"}',
+        '<|channel|>analysis<|message|>{"title": "b"}<|end|><|start|>assistant<|channel|>final <|constrain|>json'
+        '<|message|>{"title": "a"}<|return|>',
+        'analysisPerhaps {"title": "b"}?assistantfinal{"title": "a"}',
+        '{"title": "a",}',
+        '```json\n{\n  // the name\n  "title": "a", /* as asked */\n}\n```',
+        '"{\\"title\\": \\"a\\"}"',
     ],
 )
 def test_wrapping_is_taken_off(text: str):
     assert read_answer(text, Leaf) == Leaf(title="a")
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["</think> means I am done", "<think>so</think>", "analysis [/THINK]", "a, ] // b /* c */", "<|channel|>final"],
+)
+def test_marks_in_what_is_told_are_text(said: str):
+    written = json.dumps({"title": said}, ensure_ascii=False)
+    assert read_answer(written, Leaf).title == said
+    assert read_answer(f"```json\n{written}\n```", Leaf).title == said
+    assert read_answer(f"<think>hm</think>\n{written}", Leaf).title == said
 
 
 OPERATIONS = OperationsForm(pairs=(OperationRow(n=1, op="PASS"), OperationRow(n=2, op="FUSE", merged="both")))
@@ -127,6 +148,8 @@ OPERATIONS = OperationsForm(pairs=(OperationRow(n=1, op="PASS"), OperationRow(n=
         '[{"n": 1, "op": "PASS"}, {"n": 2, "op": "FUSE", "merged": "both"}]',
         '{"pairs": {"1": {"op": "PASS"}, "pair_2": {"op": "FUSE", "merged": "both"}}}',
         '{"pairs": [{"n": 1, "op": "PASS"}, {"n": 3, "op": "MAYBE"}, 7, {"n": 2, "op": "FUSE", "merged": "both"}]}',
+        '{"pairs": [{"n": 1, "op": "PASS"}]}\n{"pairs": [{"n": 2, "op": "FUSE", "merged": "both"}]}',
+        '{"pairs": [{"n": "pair 1 of 2", "op": "PASS"},{"n": "2.", "op": "FUSE", "merged": "both"},],}',
     ],
 )
 def test_numbers_and_fixed_words_are_read_as_they_are_meant_and_bad_items_dropped(text: str):
@@ -140,6 +163,8 @@ def test_numbers_and_fixed_words_are_read_as_they_are_meant_and_bad_items_droppe
         ({"speaker": "none", "own": "line-3", "lines": "2, 3"}, 0, 3, (2, 3)),
         ({"speaker": 1.0, "own": "", "lines": ["[2, 3]", "none", None, "l4"]}, 1, 0, (2, 3, 4)),
         ({"speaker": "-2", "own": {}, "lines": "2 and 3"}, -2, 0, (2, 3)),
+        ({"speaker": "Speaker 2", "own": "[3] Mia (Tue): I row", "lines": ["3-5", "7"]}, 0, 3, (3, 4, 5, 7)),
+        ({"speaker": "2 = Mia", "own": "I have 4 cats", "lines": ["3 of them are black", "line 6"]}, 2, 0, (6,)),
     ],
 )
 def test_a_number_that_may_be_left_out_loses_no_row(
@@ -199,8 +224,32 @@ def test_the_whole_items_of_an_answer_that_was_cut_are_kept():
     assert salvaged('{"pairs": [{"n": 1, "o', OperationsForm) is None
 
 
+def test_an_answer_that_is_said_twice_is_read_once():
+    written = json.dumps(OPERATIONS.model_dump())
+    other = written.replace("PASS", "DELETE")
+    assert read_answer(f"{written}\n{other}", OperationsForm) == OPERATIONS
+    one = '{"pairs": [{"n": 1, "op": "PASS"}]}'
+    assert read_answer(f"{one}\nor rather {one.replace('1', '2')}", OperationsForm).pairs == OPERATIONS.pairs[:1]
+
+
+@pytest.mark.parametrize(
+    ("text", "endless"),
+    [
+        ('{"memories": [' + '{"text": "Ann rows with Ben on the lake of Zurich."}, ' * 9, True),
+        ('{"memories": [{"text": "Ann rows' + " and so on" * 30, True),
+        ('{"memories": []' + "\n" * 300, True),
+        ('{"memories": [' + "".join(f'{{"text": "Ann saw bird {n}."}}, ' for n in range(40)), False),
+        ("......" * 10, False),
+        ("", False),
+    ],
+)
+def test_an_answer_that_repeats_itself_has_no_end(text: str, *, endless: bool):
+    assert is_endless(text) is endless
+
+
 def test_thoughts_without_an_end_are_no_answer():
     assert without_thoughts('<think>perhaps {"title": "a"}') == ""
+    assert without_thoughts('<|channel|>analysis<|message|>perhaps {"title": "a"}') == ""
 
 
 @pytest.mark.parametrize(
@@ -226,7 +275,7 @@ def test_a_fault_is_named_without_the_content(text: str, fault: str):
     [
         ("{“memories”: [{“speaker”: 1, “text”: “x”, “own”: 3, “lines”: [3]}]}", "not valid JSON"),
         ("{'memories': [{'speaker': 1, 'text': 'x', 'own': 3, 'lines': [3]}]}", "not valid JSON"),
-        ('{"memories": [{"speaker": 1, "text": "x", "own": 3, "lines": [3],}]}', "not valid JSON"),
+        ('{"memories": [{"speaker": 1, "text": "x", "own": 3, "lines": [3]]}', "not valid JSON"),
         ('{"Facts": [{"speaker": 1, "text": "x", "own": 3, "lines": [3]}]}', "none of the fields memories"),
     ],
 )

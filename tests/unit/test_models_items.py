@@ -83,6 +83,30 @@ async def test_a_bad_item_alone_is_asked_once_more(bad: Answer):
     assert model.items.of("tree") == {"model": 0, "corrected": 1, "salvaged": 3, "offline": 0}
 
 
+@pytest.mark.parametrize("count", [1, 4])
+async def test_rows_that_count_from_0_are_about_the_next_item_each(count: int):
+    model = Items(lambda items: [row.model_copy(update={"n": row.n - 1}) for row in right(items)])
+    found = await ask_items(model, QUESTION, [LETTERS[:count]])
+    assert texts(found.rows) == ["ALPHA", "BETA", "GAMMA", "DELTA"][:count]
+    assert model.asked == [LETTERS[:count]]
+
+
+async def test_a_row_0_beside_all_others_is_one_too_many():
+    model = Items(lambda items: [SummaryRow(n=0, text="none"), *right(items)])
+    assert texts((await ask_items(model, QUESTION, [LETTERS])).rows) == ["ALPHA", "BETA", "GAMMA", "DELTA"]
+
+
+async def test_where_a_row_0_leaves_it_unsure_what_each_is_about_none_is_believed():
+    def some(items: list[str]) -> list[SummaryRow]:
+        return [SummaryRow(n=n, text=f"about {n}") for n in (0, 2, 3)]
+
+    model = Items(some)
+    assert texts((await ask_items(model, QUESTION, [LETTERS])).rows) == [None] * 4
+    assert model.asked == [LETTERS, LETTERS]
+    model = Items(lambda items: right(items) if len(model.asked) > 1 else some(items))
+    assert texts((await ask_items(model, QUESTION, [LETTERS])).rows) == ["ALPHA", "BETA", "GAMMA", "DELTA"]
+
+
 async def test_an_item_that_stays_bad_is_left_open_and_the_others_are_kept():
     model = Items(lambda items: [row for row in right(items) if row.text != "BETA"])
     found = await ask_items(model, QUESTION, [LETTERS])

@@ -15,8 +15,7 @@ from eunoe.schemas.replies import Freshness, Reply
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
 from eunoe.streams.tracing import current
-from eunoe.workers.models.asking import count_items
-from eunoe.workers.models.metering import DecidedBy, ItemCounts, ItemOutcome, noting_answers
+from eunoe.workers.models.metering import DecidedBy, ItemCounts, ItemOutcome, count_items, noting_answers
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.inbound import OrderedEvent
 from eunoe.workers.runner.metrics import SessionOutcome, StageMeter

@@ -6,8 +6,8 @@ from eunoe.schemas.errors import AnswerFault, AnswerInvalid
 from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.completion import Completion
 from eunoe.workers.models.dialect import Sampling
+from eunoe.workers.models.json_text import without_thoughts
 from eunoe.workers.models.profile_keeper import ProfileKeeper
-from eunoe.workers.models.reading import without_thoughts
 from eunoe.workers.models.refusals import RefusalKind, RefusalReading
 
 _NEEDED_SHARE: Final = 0.5

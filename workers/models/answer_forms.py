@@ -13,47 +13,12 @@ from typing import Annotated, Final, Literal
 from pydantic import BeforeValidator, Field
 
 from eunoe.schemas.base import Value
+from eunoe.workers.models.numbering import number_of, number_or_0, numbers_listed, speaker_or_0
 
 _KINDS = re.compile(r"state|event|preference|plan")
-_DIGITS = re.compile(r"-?\d{1,9}")
-_PLAIN_DIGITS = re.compile(r"\d{1,9}")
-_NUMBER_LIST = re.compile(r"[\d\s,;&\[\]()]+")
 _LEFT_OUT = ("…", "...")
 _NOTHING = frozenset({"", "none", "null", "nil", "n/a", "-", "–", *_LEFT_OUT})
 """Texts of models that have nothing to say, the "…" of an example among them."""
-
-
-def _number(value: object) -> object:
-    """The first number in a text such as ``"[3]"``, ``"m3"`` or ``"m-3"``; anything else as it is."""
-    if not isinstance(value, str):
-        return value
-    found = _DIGITS.match(value.strip()) or _PLAIN_DIGITS.search(value)
-    return value if found is None else int(found.group())
-
-
-def _is_whole(value: object) -> bool:
-    """Whether a value is read as a whole number."""
-    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-
-
-def _number_or_0(value: object) -> object:
-    """The number; 0 for "none", for a name, and for whatever else is none."""
-    number = _number(value)
-    return number if _is_whole(number) else 0
-
-
-def _listed(value: object) -> object:
-    """The numbers of a list, of a text such as ``"2, 3"`` or ``"[2, 3]"``, or a single one; without what is none."""
-    parts = value if isinstance(value, list | tuple) else [value]
-    numbers = [number for part in parts for number in _numbers_in(part)]
-    return [number for number in numbers if _is_whole(number)]
-
-
-def _numbers_in(value: object) -> list[object]:
-    """All numbers of a text that holds nothing else; of another the first; any other value as it is."""
-    if isinstance(value, str) and _NUMBER_LIST.fullmatch(bare := value.replace("and", ",")):
-        return [int(found) for found in _PLAIN_DIGITS.findall(bare)]
-    return [_number(value)]
 
 
 def is_nothing(text: str) -> bool:
@@ -99,9 +64,10 @@ def _camel(value: object) -> object:
     return _WORDS.get(bare, value)
 
 
-Number = Annotated[int, BeforeValidator(_number)]
-NumberOr0 = Annotated[int, BeforeValidator(_number_or_0)]
-Numbers = Annotated[tuple[int, ...], BeforeValidator(_listed)]
+Number = Annotated[int, BeforeValidator(number_of)]
+NumberOr0 = Annotated[int, BeforeValidator(number_or_0)]
+SpeakerOr0 = Annotated[int, BeforeValidator(speaker_or_0)]
+Numbers = Annotated[tuple[int, ...], BeforeValidator(numbers_listed)]
 Words = Annotated[str, BeforeValidator(_words)]
 Text = Annotated[str, BeforeValidator(_said)]
 """Words that may be "None", as a reply may."""
@@ -139,7 +105,7 @@ class StartsForm(Value):
 class MemoryRow(Value):
     """A sentence to remember."""
 
-    speaker: NumberOr0 = Field(default=0, description="The number of the participant who told it.")
+    speaker: SpeakerOr0 = Field(default=0, description="The number of the participant who told it.")
     kind: MemoryKindWord = Field(default="", description="The kind of what it tells.")
     text: Words
     until: Words = Field(default="", description="The last day on which it holds, where the lines name one.")
@@ -205,7 +171,7 @@ class InsightRow(Value):
     """An insight about one speaker."""
 
     kind: KindWord
-    speaker: NumberOr0 = Field(default=0, description="The number of the speaker that it is about.")
+    speaker: SpeakerOr0 = Field(default=0, description="The number of the speaker that it is about.")
     text: Words
     lines: Numbers = Field(default=(), description="The numbers of the lines that it rests on.")
     replaces: Numbers = Field(default=(), description="The numbers of the memories that it stands for.")

@@ -11,8 +11,9 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
 from eunoe.schemas.events import Line
 from eunoe.schemas.model_ports import LanguageModel, Prompt
-from eunoe.workers.models.metering import ItemCounts, ItemOutcome, stage_of
-from eunoe.workers.models.reading import readable_part
+from eunoe.workers.models.json_text import is_endless
+from eunoe.workers.models.metering import ItemOutcome, count_items
+from eunoe.workers.models.reading import partly_read
 from eunoe.workers.models.recording import CORRECTED, RecordedModel
 from eunoe.workers.models.time_budget import decision_time
 from eunoe.workers.text.invisible import without_invisible
@@ -129,12 +130,10 @@ async def _record(model: LanguageModel, question: CheckedQuestion[AnswerT], aske
 async def ask_unrecorded(model: LanguageModel, question: CheckedQuestion[AnswerT]) -> CheckedAnswer[AnswerT]:
     """Ask and check without a record: part of a larger question, which is recorded. Raises `Unavailable`."""
     if question.smaller is not None and not await fits(model, question.prompt):
-        return await _smaller(
-            model, question, 0, f"{AnswerFault.TOO_LARGE}: the question is longer than the model takes"
-        )
+        return await _smaller(model, question, 0, f"{AnswerFault.TOO_LARGE}: it is longer than the model takes")
     first = await _ask_once(model, question, question.prompt)
     if first.fault is None:
-        return CheckedAnswer(first.answer, 1)
+        return CheckedAnswer(first.answer, 1, outcome=first.outcome)
     if first.kind.asks_for_less and question.smaller is not None:
         return await _smaller(model, question, 1, f"{first.kind}: {first.fault}")
     if not (first.kind.correctable or first.kind in (AnswerFault.CUT, AnswerFault.SLOW)):
@@ -158,20 +157,27 @@ async def _smaller(
     return CheckedAnswer(answer, asked, fault, ItemOutcome.SALVAGED)
 
 
+_ENDLESS: Final = "the answer repeated itself until it was cut off"
+
+
 @dataclass(frozen=True, slots=True)
 class _Attempt(Generic[A_co]):
     answer: A_co | None
     fault: str | None = None
     kind: AnswerFault = AnswerFault.UNREADABLE
     repaired: A_co | None = None
+    outcome: ItemOutcome = ItemOutcome.MODEL
 
 
 async def _ask_once(model: LanguageModel, question: CheckedQuestion[AnswerT], prompt: Prompt) -> _Attempt[AnswerT]:
     try:
         answer = await model.answer(prompt, question.form, urgent=question.urgent)
     except AnswerInvalid as error:
-        part = readable_part(error.partial, question.form) if error.fault is AnswerFault.UNREADABLE else None
+        endless = error.fault is AnswerFault.CUT and is_endless(error.partial)
+        part = partly_read(error, question.form) if endless or error.fault is AnswerFault.UNREADABLE else None
         repaired = None if part is None else _good_part(question, part)
+        if endless:  # it has said by then what it says, and smaller questions would end so, too
+            return _Attempt(repaired, None if repaired else _ENDLESS, outcome=ItemOutcome.SALVAGED)
         return _Attempt(None, str(error) or "the answer was not of the form", error.fault, repaired)
     fault = question.check(answer)
     if fault is None:
@@ -216,13 +222,6 @@ def time_limit(model: LanguageModel, *, urgent: bool) -> float | None:
     """Seconds in flight that a decision may take; `None` means no limit."""
     plain = plain_model(model)
     return plain.limit_s(urgent=urgent) if isinstance(plain, LimitedModel) else None
-
-
-def count_items(model: LanguageModel, prompt: str, outcome: ItemOutcome) -> None:
-    """Count an item that a question of this name has decided."""
-    counts = getattr(model, "items", None)
-    if isinstance(counts, ItemCounts):
-        counts.add(stage_of(prompt), outcome)
 
 
 async def side_by_side(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

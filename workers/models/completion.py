@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 import orjson
 
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
-from eunoe.workers.models.reading import without_thoughts
+from eunoe.workers.models.json_text import without_thoughts
 
 Json = Mapping[str, Any]
 

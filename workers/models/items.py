@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.model_ports import LanguageModel, Prompt
-from eunoe.workers.models.asking import corrected, count_items, fits, plain_model, side_by_side, time_limit
-from eunoe.workers.models.metering import ItemOutcome
+from eunoe.workers.models.asking import corrected, fits, plain_model, side_by_side, time_limit
+from eunoe.workers.models.metering import ItemOutcome, count_items
+from eunoe.workers.models.numbering import FROM_0, RowT, counted_from_1
 from eunoe.workers.models.reading import salvaged
 from eunoe.workers.models.recording import RecordedModel
 from eunoe.workers.models.time_budget import decision_time
@@ -25,21 +26,7 @@ _MAX_FAILURES = 8
 """Questions of one batch without a single good row, after which no smaller ones are asked: the endpoint refuses all."""
 
 
-class NumberedRow(Protocol):
-    """The answer for one item."""
-
-    @property
-    def n(self) -> int:
-        """The item's number in the question, from 1."""
-        ...
-
-    def model_dump(self) -> dict[str, Any]:
-        """The row as a document."""
-        ...
-
-
 ItemT = TypeVar("ItemT")
-RowT = TypeVar("RowT", bound=NumberedRow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +221,11 @@ class _Asking(Generic[ItemT, RowT]):
 
     def keep(self, items: Numbered[ItemT], rows: Sequence[RowT], outcome: ItemOutcome) -> dict[int, str]:
         """Keep the good rows; returns place → fault of the others."""
+        counted = counted_from_1(rows, len(items))
+        if counted is None:
+            return dict.fromkeys((place for place, _ in items), FROM_0)
         by_number: dict[int, list[RowT]] = {}
-        for row in rows:
+        for row in counted:
             by_number.setdefault(row.n, []).append(row)
         bad: dict[int, str] = {}
         good: dict[int, RowT] = {}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from eunoe.schemas.model_ports import LanguageModel
 from eunoe.workers.models.buckets import Buckets
 
 
@@ -146,3 +147,10 @@ class ItemCounts:
     def document(self) -> dict[str, dict[str, int]]:
         """Stage → outcome → items; every stage that asks a model has an entry."""
         return {stage: self.of(stage) for stage in dict.fromkeys(stage for stage, _ in self._counts)}
+
+
+def count_items(model: LanguageModel, prompt: str, outcome: ItemOutcome) -> None:
+    """Count an item that a question of this name has decided."""
+    counts = getattr(model, "items", None)
+    if isinstance(counts, ItemCounts):
+        counts.add(stage_of(prompt), outcome)

@@ -10,11 +10,10 @@ from eunoe.workers.models.asking import (
     CheckedAnswer,
     CheckedQuestion,
     ask_uncounted,
-    count_items,
     side_by_side,
     time_limit,
 )
-from eunoe.workers.models.metering import ItemOutcome
+from eunoe.workers.models.metering import ItemOutcome, count_items
 from eunoe.workers.models.time_budget import decision_time
 
 PartT = TypeVar("PartT")

@@ -1,7 +1,6 @@
 """Lenient reading of answers: JSON out of prose, fences and thoughts, without fields that the form does not know."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -13,15 +12,13 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
 from eunoe.workers.models import answer_forms
 from eunoe.workers.models.answer_forms import is_nothing, spec_of
+from eunoe.workers.models.json_text import DECODER, OPENING, json_part, without_thoughts
 
 FormT = TypeVar("FormT", bound=Value)
 
-_THOUGHT = re.compile(r"<(think|thinking|thought|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
-_OPEN_THOUGHT = re.compile(r"\A\s*<(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
-_CLOSED_THOUGHT = re.compile(r"\A.*?</(?:think|thinking|thought|reasoning)>", re.DOTALL | re.IGNORECASE)
-_OPENING = re.compile(r"[{\[]")
 _MAX_OBJECTS = 200
-_DECODER = json.JSONDecoder(strict=False)
+_BETWEEN = " \n\r\t,;"
+"""What stands between objects that belong together."""
 
 
 def read_answer(text: str, form: type[FormT]) -> FormT:
@@ -34,7 +31,8 @@ def read_answer(text: str, form: type[FormT]) -> FormT:
     first: ValidationError | None = None
     repeated: FormT | None = None
     other = "the answer is not valid JSON"
-    for before, found in _placed_objects(without_thoughts(text)):
+    objects = _placed_objects(json_part(text))
+    for before, found in objects:
         if _is_item(found, form, before):
             continue
         try:
@@ -45,16 +43,36 @@ def read_answer(text: str, form: type[FormT]) -> FormT:
             other = _fault_of_other(found, form, before) or other
         else:
             if found != _example(form):
-                return answer
+                return _with_further(answer, objects)
             repeated = repeated or answer
     if repeated is not None:
         return repeated
     raise AnswerInvalid(other if first is None else name_faults(first), AnswerFault.UNREADABLE, text)
 
 
+def _with_further(answer: FormT, objects: Iterator[tuple[str, Any]]) -> FormT:
+    """The answer with the items of the objects behind it, where each has one: some models write one for each item."""
+    form = type(answer)
+    listed = _item_list(form)
+    items: list[Value] = [] if listed is None else [*getattr(answer, listed[0])]
+    if listed is None or len(items) != 1:
+        return answer
+    for before, found in objects:
+        if before.strip(_BETWEEN):
+            break
+        try:
+            more = getattr(_fitted(found, form, dropping=False), listed[0])
+        except ValueError:
+            break
+        if len(more) != 1:
+            break
+        items += [item for item in more if item not in items]
+    return form.model_validate({listed[0]: items})
+
+
 def _fault_of_other(found: object, form: type[Value], before: str) -> str:
     """The fault of an object with other fields; empty for what is a part of something that is not whole."""
-    if not isinstance(found, dict) or not found or _OPENING.search(before):
+    if not isinstance(found, dict) or not found or OPENING.search(before):
         return ""
     return f"the answer has none of the fields {', '.join(form.model_fields)}"
 
@@ -62,10 +80,10 @@ def _fault_of_other(found: object, form: type[Value], before: str) -> str:
 def is_whole(text: str) -> bool:
     """Whether a text ends with a whole JSON object. A grammar allows white space after it, as much as tokens may be."""
     bare = without_thoughts(text)
-    if (opening := _OPENING.search(bare)) is None:
+    if (opening := OPENING.search(bare)) is None:
         return False
     try:
-        _, end = _DECODER.raw_decode(bare, opening.start())
+        _, end = DECODER.raw_decode(bare, opening.start())
     except (ValueError, RecursionError):
         return False
     return not bare[end:].strip()
@@ -96,19 +114,30 @@ def _is_item(found: object, form: type[Value], before: str) -> bool:
 def readable_part(text: str, form: type[FormT]) -> FormT | None:
     """The first answer in a text that fits the form without the items that do not; `None` without any good item."""
     listed = _item_list(form)
-    for found in _objects(without_thoughts(text)) if listed is not None else ():
+    for found in _objects(json_part(text)) if listed is not None else ():
         with suppress(ValueError):
             part = _fitted(found, form, dropping=True)
             return part if listed is not None and getattr(part, listed[0]) else None
     return None
 
 
+def partly_read(error: AnswerInvalid, form: type[FormT]) -> FormT | None:
+    """The good items, each once, of an answer that is not of the form or was cut off; `None` without any."""
+    part = readable_part(error.partial, form) or salvaged(error.partial, form)
+    listed = _item_list(form)
+    if part is None or listed is None:
+        return part
+    items: list[Value] = []
+    items += (item for item in getattr(part, listed[0]) if item not in items)
+    return form.model_validate({listed[0]: items})
+
+
 def bare_json(text: str) -> str:
     """The text of the first JSON object or list in an answer; the text itself where there is none."""
     bare = without_thoughts(text)
-    for opening in _OPENING.finditer(bare):
+    for opening in OPENING.finditer(bare):
         with suppress(ValueError, RecursionError):
-            _, end = _DECODER.raw_decode(bare, opening.start())
+            _, end = DECODER.raw_decode(bare, opening.start())
             return bare[opening.start() : end]
     return bare
 
@@ -119,16 +148,8 @@ def salvaged(text: str, form: type[FormT]) -> FormT | None:
     if listed is None:
         return None
     name, item = listed
-    items = [made for found in _objects(without_thoughts(text)) if (made := _made(found, item)) is not None]
+    items = [made for found in _objects(json_part(text)) if (made := _made(found, item)) is not None]
     return form.model_validate({name: items}) if items else None
-
-
-def without_thoughts(text: str) -> str:
-    """The text without the thoughts of a reasoning model, closed or not."""
-    bare = _THOUGHT.sub("", text)
-    if _OPEN_THOUGHT.match(bare):
-        return ""
-    return _CLOSED_THOUGHT.sub("", bare, count=1)
 
 
 def _objects(text: str) -> Iterator[Any]:
@@ -143,10 +164,10 @@ def _placed_objects(text: str) -> Iterator[tuple[str, Any]]:
     """
     at = tried = last = 0
     broken = False
-    while tried < _MAX_OBJECTS and (opening := _OPENING.search(text, at)) is not None:
+    while tried < _MAX_OBJECTS and (opening := OPENING.search(text, at)) is not None:
         tried += 1
         try:
-            found, end = _DECODER.raw_decode(text, opening.start())
+            found, end = DECODER.raw_decode(text, opening.start())
         except (ValueError, RecursionError):
             at, broken = opening.end(), True
             continue
