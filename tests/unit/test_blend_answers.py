@@ -71,6 +71,23 @@ async def test_two_bad_answers_leave_it_to_the_offline_blender(bad: str):
     assert context.insights == proposal.insights
 
 
+async def test_an_insight_without_a_speaker_is_of_whoever_said_its_lines():
+    script = Scripted(one(speaker="Ann"))
+    desk = Desk(script)
+    await desk.keep(1, *MEMORIES)
+    proposal, _ = await desk.ask(2, *LINES)
+    assert len(script.prompts) == 2
+    assert [(insight.speaker, insight.text) for insight in proposal.insights] == [("Ann", "Ann lives in Lyon.")]
+
+
+async def test_of_insights_that_count_from_0_none_is_believed():
+    script = Scripted(json.dumps({"insights": [{**GOOD, "replaces": [0]}, {**GOOD, "kind": "New", "replaces": []}]}))
+    desk = Desk(script)
+    await desk.keep(1, *MEMORIES)
+    proposal, _ = await desk.ask(2, *LINES)
+    assert proposal.made_by.fallback
+
+
 async def test_of_a_twice_faulty_answer_the_good_insights_are_kept():
     twice = json.dumps({"insights": [GOOD, {**GOOD, "text": "Ann left Oslo."}]})
     script = Scripted(twice)

@@ -82,6 +82,14 @@ async def test_an_answer_that_tiles_is_believed_after_one_call():
     assert len(model.prompts) == 1
 
 
+@pytest.mark.parametrize(("rows", "firsts"), [((0, 2), [0, 2]), ((0, 1, 5), [0, 1, 5]), ((0, 2, 6), [0, 1, 5])])
+async def test_rows_that_are_counted_from_0_are_the_next_ones(rows: tuple[int, ...], firsts: list[int]):
+    model = Scripted(answer(*rows))
+    found = await segmenter(model).segment(lines(6))
+    assert [span.first for span in found.spans] == firsts
+    assert len(model.prompts) == 1
+
+
 @pytest.mark.parametrize(
     ("wrong", "fault"),
     [

@@ -449,6 +449,11 @@ async def test_kind_and_end_of_an_answer_are_checked(row: dict, kind: MemoryKind
 FAULTS = {
     "unknown line": ([GOOD | {"own": 0, "lines": [7]}], "memory 1: it cites none of the lines 1 to 6"),
     "no line": ([GOOD | {"own": 0, "lines": []}], "memory 1: it cites none"),
+    "line zero": ([GOOD | {"lines": [0, 5]}], "memory 1: it cites line 0, but the lines are 1 to 6"),
+    "told by one, said by another": (
+        [GOOD | {"speaker": 2, "text": "Ben recovered from the flu."}],
+        "memory 1: it is told by participant 2, who said none of the lines that it cites",
+    ),
     "blank": ([GOOD | {"text": "  "}], "its text is blank"),
     "cut off": (AnswerInvalid("the answer is not valid JSON"), "the answer is not valid JSON"),
     "prose": (AnswerInvalid("the answer: Input should be an object"), "Input should be an object"),
@@ -539,6 +544,12 @@ async def test_good_memories_are_kept_where_others_stay_bad():
     assert not summary.made_by.fallback
 
 
+async def test_of_an_answer_that_counts_lines_from_0_nothing_is_believed():
+    rows = [GOOD | {"own": 0, "lines": [0]}, GOOD | {"own": 4, "lines": [4]}, GOOD]
+    summary = await ask(Scripted(rows, rows))
+    assert (summary.drafts, summary.made_by.fell_back) == ((await offline(TALK)).drafts, 1)
+
+
 @pytest.mark.parametrize(("speaker", "own", "who"), [(1, 5, "Ann"), (9, 5, "Ann"), (0, 0, "Ann"), (2, 5, "Ann")])
 async def test_the_speaker_is_the_one_who_told_it(speaker: int, own: int, who: str):
     (draft_,) = (await ask(Scripted([GOOD | {"speaker": speaker, "own": own}]))).drafts
@@ -558,6 +569,13 @@ async def test_a_question_that_asks_too_much_is_asked_in_halves(fault: AnswerFau
     summary = await ask(model)
     assert [draft_.evidence for draft_ in summary.drafts] == [(TALK[0],), (TALK[4],)]
     assert (len(model.prompts), summary.made_by.fell_back) == (3, 0)
+
+
+async def test_a_half_cites_no_line_that_it_does_not_show():
+    row = GOOD | {"own": 2, "lines": [1, 2, 5]}
+    model = Scripted(AnswerInvalid("no", AnswerFault.CUT), [], [row])
+    (draft_,) = (await ask(model)).drafts
+    assert draft_.evidence == (TALK[4],)
 
 
 class RefusesBird(Scripted):

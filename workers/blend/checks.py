@@ -24,7 +24,9 @@ def fault_of(answer: InsightsForm, context: BlendContext) -> str | None:
 
 
 def good_part(answer: InsightsForm, context: BlendContext) -> InsightsForm | None:
-    """The answer without faulty insights; `None` if nothing is left."""
+    """The answer without faulty insights; `None` if nothing is left, or where the model counted from 0."""
+    if any(0 in (*row.lines, *row.replaces) for row in answer.insights):
+        return None
     good = tuple(row for row, fault in _judged(answer, context) if fault is None)
     return InsightsForm(insights=good) if good else None
 
@@ -76,8 +78,14 @@ def _replacing_fault(row: InsightRow, context: BlendContext, taken: set[int]) ->
 
 
 def speaker_of(row: InsightRow, lines: Sequence[Line]) -> str | None:
-    """The speaker of an insight; `None` if the number is none of the list."""
+    """The speaker of an insight; `None` if the number is none of the list.
+
+    Of one without a number, as where a name stands in its place, whoever said all of its evidence.
+    """
     speakers = speakers_in(lines)
+    if row.speaker == 0:
+        said = {line.speaker for line in evidence_of(row, lines)}
+        return said.pop() if len(said) == 1 else None
     return speakers[row.speaker - 1] if 1 <= row.speaker <= len(speakers) else None
 
 

@@ -9,7 +9,7 @@ from eunoe.workers.models.answer_forms import StartRow, StartsForm
 from eunoe.workers.models.asking import CheckedQuestion, ask_unrecorded, side_by_side
 from eunoe.workers.models.parts import ask_parts
 from eunoe.workers.segment.offline import OfflineSegmenter
-from eunoe.workers.segment.prompt import NAME, SegmentContext, fault_of, row_cost, rows_of, segment_prompt
+from eunoe.workers.segment.prompt import NAME, SegmentContext, fault_of, first_rows, row_cost, rows_of, segment_prompt
 from eunoe.workers.segment.segmenter import CODE, Segmentation
 from eunoe.workers.segment.settings import SegmentSettings
 from eunoe.workers.segment.spans import spans_from, stitch, units_of, windows
@@ -83,7 +83,8 @@ class ModelSegmenter:
 
 def _tiling(answer: StartsForm, place: Span) -> list[Span]:
     """The tiling of a window by the rows that an answer names, numbered from 1 in the window."""
-    return _shifted([place.first + start.row - 1 for start in answer.starts], place)
+    rows = first_rows(answer, place.last - place.first + 1)
+    return _shifted([place.first + row - 1 for row in rows], place)
 
 
 def _shifted(starts: Sequence[int], place: Span) -> list[Span]:
@@ -135,7 +136,7 @@ class _Window:
         asked = await side_by_side(ask_unrecorded(model, part.question()) for part in parts)
         if asked[0].answer is None or asked[1].answer is None:
             return None
-        left = spans_from((start.row - 1 for start in asked[0].answer.starts), first)
-        right = spans_from((start.row - 1 for start in asked[1].answer.starts), n - second)
+        left = spans_from((row - 1 for row in first_rows(asked[0].answer, first)), first)
+        right = spans_from((row - 1 for row in first_rows(asked[1].answer, n - second)), n - second)
         moved = [Span(first=second + span.first, last=second + span.last) for span in right]
         return StartsForm(starts=tuple(StartRow(row=span.first + 1) for span in stitch([left, moved])))

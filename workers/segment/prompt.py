@@ -45,9 +45,18 @@ _UNITS: dict[Unit, str] = {
 
 def fault_of(answer: StartsForm, rows: int) -> str | None:
     """The fault of an answer about ``rows`` rows; `None` if one segment at least begins with one of them."""
-    if any(1 <= start.row <= rows for start in answer.starts):
+    if any(1 <= row <= rows for row in first_rows(answer, rows)):
         return None
     return f"no segment begins with one of the rows 1 to {rows}"
+
+
+def first_rows(answer: StartsForm, rows: int) -> list[int]:
+    """The first rows of an answer's segments among ``rows`` rows, counted from 1.
+
+    One that is row 0, and none the last row or behind it, says that the model counted from 0.
+    """
+    firsts = [start.row for start in answer.starts]
+    return [first + 1 for first in firsts] if 0 in firsts and max(firsts) < rows else firsts
 
 
 @dataclass(frozen=True, slots=True)

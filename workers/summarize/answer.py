@@ -54,17 +54,24 @@ def fault_of(answer: MemoriesForm, window: Window) -> str | None:
 
 
 def good_part(answer: MemoriesForm, window: Window) -> MemoriesForm | None:
-    """The answer without faulty memories; `None` where nothing is left."""
+    """The answer without faulty memories; `None` where nothing is left, or where the model counted lines from 0."""
+    if any(0 in row.lines for row in answer.memories):
+        return None
     good = tuple(row for row in answer.memories if _fault(row, window) is None)
     return MemoriesForm(memories=good) if good else None
 
 
 def renumbered(row: MemoryRow, part: Window, whole: Window) -> MemoryRow:
-    """The memory of a part of a window with the speaker's number in the whole one; 0 for a number that is none."""
+    """The memory of a part of a window with the speaker's number in the whole one; 0 for a number that is none.
+
+    Lines that the part does not show are taken out: the model has not read them.
+    """
     there = speakers_in(part.lines)
     known = 1 <= row.speaker <= len(there)
     number = speakers_in(whole.lines).index(there[row.speaker - 1]) + 1 if known else 0
-    return row.model_copy(update={"speaker": number})
+    shown = tuple(number for number in row.lines if part.line(number) is not None)
+    own = 0 if part.line(row.own) is None else row.own
+    return row.model_copy(update={"speaker": number, "own": own, "lines": shown})
 
 
 def drafts_of(answer: MemoriesForm, window: Window, most: int) -> list[MemoryDraft]:
@@ -100,9 +107,24 @@ def _end_of(until: str, kind: MemoryKind, at: datetime) -> datetime | None:
 def _fault(row: MemoryRow, window: Window) -> str | None:
     if not row.text.strip():
         return "its text is blank"
-    if not window.cited(row):
+    if 0 in row.lines:
+        return f"it cites line 0, but the lines are {window.first} to {window.last}"
+    cited = window.cited(row)
+    if not cited:
         return f"it cites none of the lines {window.first} to {window.last}"
-    return None
+    return _fault_of_speaker(row, window, cited)
+
+
+def _fault_of_speaker(row: MemoryRow, window: Window, cited: Sequence[Line]) -> str | None:
+    """The fault of a memory that tells of its speaker, and cites only what others said: the lines are the wrong ones.
+
+    Of one that does not name its speaker the number alone may be wrong, which `_speaker` mends.
+    """
+    speakers, said = speakers_in(window.lines), {line.speaker for line in cited if line.is_evidence}
+    named = speakers[row.speaker - 1] if 1 <= row.speaker <= len(speakers) else None
+    if named is None or not said or named in said or not _names(row.text, named):
+        return None
+    return f"it is told by participant {row.speaker}, who said none of the lines that it cites"
 
 
 def _speaker(row: MemoryRow, window: Window, evidence: Sequence[Line]) -> str:
@@ -118,6 +140,9 @@ def _speaker(row: MemoryRow, window: Window, evidence: Sequence[Line]) -> str:
 
 def _named(text: str, speaker: str) -> str:
     """The text, prefixed with the speaker if it does not name them."""
-    names = {part.casefold() for part in speaker.split()}
-    named = any(name in text.casefold() for name in names)
-    return clip(text if named else f"{speaker}: {text}")
+    return clip(text if _names(text, speaker) else f"{speaker}: {text}")
+
+
+def _names(text: str, speaker: str) -> bool:
+    """Whether a text holds a part of a speaker's name."""
+    return any(part in text.casefold() for part in speaker.casefold().split())
