@@ -125,6 +125,12 @@ async def test_a_reply_that_cites_twice_what_was_not_offered_stays_without_the_c
     assert len(model.prompts) == 2
 
 
+async def test_a_reply_that_counts_rows_from_0_stays_without_citations():
+    tent = row(2, "my tent is in Bergen")
+    answer = await replier(Scripted(ReplyForm(cited=(0, 1), text="In Oslo."))).reply(task(BOAT, tent))
+    assert (answer.text, answer.cited, answer.made_by.fallback) == ("In Oslo.", (), False)
+
+
 class Narrow(Scripted):
     """Takes prompts up to so many characters."""
 

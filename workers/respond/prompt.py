@@ -140,13 +140,19 @@ def _note_fault(note: NoteRow, rows: Mapping[int, Row]) -> str | None:
 
 
 def good_reply(answer: ReplyForm, rows: Mapping[int, Row]) -> ReplyForm | None:
-    """The reply without citations of rows that were not offered; `None` without a text that can be used."""
-    good = answer.model_copy(update={"cited": tuple(number for number in answer.cited if number in rows)})
+    """The reply without citations of rows that were not offered; `None` without a text that can be used.
+
+    Without any where row 0 is cited: the model counted from 0, and the others are those of the next rows.
+    """
+    cited = () if 0 in answer.cited else tuple(number for number in answer.cited if number in rows)
+    good = answer.model_copy(update={"cited": cited})
     return good if reply_fault(good, rows) is None else None
 
 
 def good_notes(answer: ReplyForm, rows: Mapping[int, Row]) -> ReplyForm | None:
-    """The notes without faulty ones; `None` if no note is left."""
+    """The notes without faulty ones; `None` if no note is left, or where the model counted rows from 0."""
+    if any(0 in note.cited for note in answer.notes):
+        return None
     notes = tuple(note for note in answer.notes if _note_fault(note, rows) is None)
     return answer.model_copy(update={"notes": notes}) if notes else None
 
