@@ -11,9 +11,8 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
 from eunoe.schemas.events import Line
 from eunoe.schemas.model_ports import LanguageModel, Prompt
-from eunoe.workers.models.json_text import is_endless
 from eunoe.workers.models.metering import ItemOutcome, count_items
-from eunoe.workers.models.reading import partly_read
+from eunoe.workers.models.reading import partly_read, read_endless
 from eunoe.workers.models.recording import CORRECTED, RecordedModel
 from eunoe.workers.models.time_budget import decision_time
 from eunoe.workers.text.invisible import without_invisible
@@ -133,7 +132,7 @@ async def ask_unrecorded(model: LanguageModel, question: CheckedQuestion[AnswerT
         return await _smaller(model, question, 0, f"{AnswerFault.TOO_LARGE}: it is longer than the model takes")
     first = await _ask_once(model, question, question.prompt)
     if first.fault is None:
-        return CheckedAnswer(first.answer, 1, outcome=first.outcome)
+        return CheckedAnswer(first.answer, 1)
     if first.kind.asks_for_less and question.smaller is not None:
         return await _smaller(model, question, 1, f"{first.kind}: {first.fault}")
     if not (first.kind.correctable or first.kind in (AnswerFault.CUT, AnswerFault.SLOW)):
@@ -157,27 +156,25 @@ async def _smaller(
     return CheckedAnswer(answer, asked, fault, ItemOutcome.SALVAGED)
 
 
-_ENDLESS: Final = "the answer repeated itself until it was cut off"
-
-
 @dataclass(frozen=True, slots=True)
 class _Attempt(Generic[A_co]):
     answer: A_co | None
     fault: str | None = None
     kind: AnswerFault = AnswerFault.UNREADABLE
     repaired: A_co | None = None
-    outcome: ItemOutcome = ItemOutcome.MODEL
 
 
 async def _ask_once(model: LanguageModel, question: CheckedQuestion[AnswerT], prompt: Prompt) -> _Attempt[AnswerT]:
+    part: AnswerT | None = None
     try:
         answer = await model.answer(prompt, question.form, urgent=question.urgent)
     except AnswerInvalid as error:
-        endless = error.fault is AnswerFault.CUT and is_endless(error.partial)
-        part = partly_read(error, question.form) if endless or error.fault is AnswerFault.UNREADABLE else None
+        if error.fault is AnswerFault.UNREADABLE:
+            part = partly_read(error.partial, question.form)
+        elif error.fault is AnswerFault.CUT and (part := read_endless(error.partial, question.form)) is not None:
+            # a smaller question would end so, too
+            error = AnswerInvalid("the answer said the same again until it was cut off; give each item once")
         repaired = None if part is None else _good_part(question, part)
-        if endless:  # it has said by then what it says, and smaller questions would end so, too
-            return _Attempt(repaired, None if repaired else _ENDLESS, outcome=ItemOutcome.SALVAGED)
         return _Attempt(None, str(error) or "the answer was not of the form", error.fault, repaired)
     fault = question.check(answer)
     if fault is None:

@@ -21,9 +21,6 @@ _JSON = re.compile(r"[{\[]\s*[\"{\]}]")
 _ALMOST = re.compile(r'"(?:[^"\\]|\\.)*+\\?(?:"|\Z)|//[^\n]*|/\*[^*]*\*/|,(?=\s*[}\]])', re.DOTALL)
 """Strings, comments, and commas behind the last item."""
 
-_MAX_PERIOD, _REPEATS, _LEAST_REPEATED = 800, 3, 200
-"""Characters of what is repeated at most, how often at least, and characters of all repetitions at least."""
-
 
 def json_part(text: str) -> str:
     """The text of an answer without thoughts, with its JSON mended if that makes it readable.
@@ -66,16 +63,6 @@ def _without_marked(text: str) -> str:
         return ""
     closed = _CLOSED.search(bare)
     return bare if closed is None else bare[closed.end() :]
-
-
-def is_endless(text: str) -> bool:
-    """Whether a text that was cut off ends with the same words again and again: no more tokens would have ended it."""
-    for period in range(1, min(_MAX_PERIOD, len(text) // _REPEATS) + 1):
-        times = max(_REPEATS, -(-_LEAST_REPEATED // period))
-        tail = text[-times * period :]
-        if len(tail) == times * period and tail[period:] == tail[:-period]:
-            return True
-    return False
 
 
 def _is_json_alone(text: str) -> bool:

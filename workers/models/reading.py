@@ -121,15 +121,21 @@ def readable_part(text: str, form: type[FormT]) -> FormT | None:
     return None
 
 
-def partly_read(error: AnswerInvalid, form: type[FormT]) -> FormT | None:
-    """The good items, each once, of an answer that is not of the form or was cut off; `None` without any."""
-    part = readable_part(error.partial, form) or salvaged(error.partial, form)
-    listed = _item_list(form)
+def partly_read(text: str, form: type[FormT]) -> FormT | None:
+    """The good items of an answer that is not of the form; `None` without any."""
+    return readable_part(text, form) or salvaged(text, form)
+
+
+def read_endless(text: str, form: type[FormT]) -> FormT | None:
+    """The items, each once, of an answer that was cut off while it said one of them again; `None` for any other."""
+    part, listed = salvaged(text, form), _item_list(form)
     if part is None or listed is None:
-        return part
-    items: list[Value] = []
-    items += (item for item in getattr(part, listed[0]) if item not in items)
-    return form.model_validate({listed[0]: items})
+        return None
+    items: tuple[Value, ...] = getattr(part, listed[0])
+    if items[-1] not in items[:-1]:
+        return None
+    distinct = [item for place, item in enumerate(items) if item not in items[:place]]
+    return form.model_validate({listed[0]: distinct})
 
 
 def bare_json(text: str) -> str:
