@@ -18,7 +18,7 @@ FormT = TypeVar("FormT", bound=Value)
 
 _MAX_OBJECTS = 200
 _BETWEEN = " \n\r\t,;"
-"""What stands between objects that belong together."""
+"""Characters between objects that belong together."""
 
 
 def read_answer(text: str, form: type[FormT]) -> FormT:
