@@ -446,14 +446,13 @@ async def test_kind_and_end_of_an_answer_are_checked(row: dict, kind: MemoryKind
     assert draft.expires_at == (end_of_day(last) if last else None)
 
 
+OF_BEN = GOOD | {"speaker": 2, "text": "Ben recovered from the flu."}
+"""It cites what Ann said."""
 FAULTS = {
     "unknown line": ([GOOD | {"own": 0, "lines": [7]}], "memory 1: it cites none of the lines 1 to 6"),
     "no line": ([GOOD | {"own": 0, "lines": []}], "memory 1: it cites none"),
-    "line zero": ([GOOD | {"lines": [0, 5]}], "memory 1: it cites line 0, but the lines are 1 to 6"),
-    "told by one, said by another": (
-        [GOOD | {"speaker": 2, "text": "Ben recovered from the flu."}],
-        "memory 1: it is told by participant 2, who said none of the lines that it cites",
-    ),
+    "line zero": ([GOOD | {"lines": [0, 5]}], "its lines are counted otherwise: they are 1 to 6"),
+    "told by one, said by another": ([OF_BEN, OF_BEN, GOOD], "its lines are counted otherwise: they are 1 to 6"),
     "blank": ([GOOD | {"text": "  "}], "its text is blank"),
     "cut off": (AnswerInvalid("the answer is not valid JSON"), "the answer is not valid JSON"),
     "prose": (AnswerInvalid("the answer: Input should be an object"), "Input should be an object"),
@@ -548,6 +547,12 @@ async def test_of_an_answer_that_counts_lines_from_0_nothing_is_believed():
     rows = [GOOD | {"own": 0, "lines": [0]}, GOOD | {"own": 4, "lines": [4]}, GOOD]
     summary = await ask(Scripted(rows, rows))
     assert (summary.drafts, summary.made_by.fell_back) == ((await offline(TALK)).drafts, 1)
+
+
+async def test_one_memory_of_somebody_by_another_is_believed():
+    """Ann may have told it of Ben."""
+    (draft_, _) = (await ask(Scripted([OF_BEN, GOOD]))).drafts
+    assert (draft_.speaker, draft_.text) == ("Ann", f"Ann: {OF_BEN['text']}")
 
 
 @pytest.mark.parametrize(("speaker", "own", "who"), [(1, 5, "Ann"), (9, 5, "Ann"), (0, 0, "Ann"), (2, 5, "Ann")])

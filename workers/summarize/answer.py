@@ -48,14 +48,16 @@ class Window:
 
 def fault_of(answer: MemoriesForm, window: Window) -> str | None:
     """The faults of an answer, in words for a model; `None` if there is none."""
+    if _is_shifted(answer, window):
+        return f"its lines are counted otherwise: they are {window.first} to {window.last}, as they are numbered"
     faults = [(place, _fault(row, window)) for place, row in enumerate(answer.memories, start=1)]
     named = [f"memory {place}: {fault}" for place, fault in faults if fault is not None]
     return "; ".join(named[:_MAX_NAMED]) or None
 
 
 def good_part(answer: MemoriesForm, window: Window) -> MemoriesForm | None:
-    """The answer without faulty memories; `None` where nothing is left, or where the model counted lines from 0."""
-    if any(0 in row.lines for row in answer.memories):
+    """The answer without faulty memories; `None` where nothing is left, or where its lines are counted otherwise."""
+    if _is_shifted(answer, window):
         return None
     good = tuple(row for row in answer.memories if _fault(row, window) is None)
     return MemoriesForm(memories=good) if good else None
@@ -107,24 +109,25 @@ def _end_of(until: str, kind: MemoryKind, at: datetime) -> datetime | None:
 def _fault(row: MemoryRow, window: Window) -> str | None:
     if not row.text.strip():
         return "its text is blank"
-    if 0 in row.lines:
-        return f"it cites line 0, but the lines are {window.first} to {window.last}"
-    cited = window.cited(row)
-    if not cited:
+    if not window.cited(row):
         return f"it cites none of the lines {window.first} to {window.last}"
-    return _fault_of_speaker(row, window, cited)
+    return None
 
 
-def _fault_of_speaker(row: MemoryRow, window: Window, cited: Sequence[Line]) -> str | None:
-    """The fault of a memory that tells of its speaker, and cites only what others said: the lines are the wrong ones.
+def _is_shifted(answer: MemoriesForm, window: Window) -> bool:
+    """Whether the numbers of the lines are another count than the window's, so that the memories cite wrong lines.
 
-    Of one that does not name its speaker the number alone may be wrong, which `_speaker` mends.
+    One says so where it cites line 0; so do most, of two or more, where each tells of its speaker and cites only what
+    others said. Of a single one the number of the speaker alone may be wrong, which `_speaker` mends.
     """
-    speakers, said = speakers_in(window.lines), {line.speaker for line in cited if line.is_evidence}
+    strange = sum(_tells_what_others_said(row, window) for row in answer.memories)
+    return any(0 in row.lines for row in answer.memories) or (strange > 1 and 2 * strange > len(answer.memories))
+
+
+def _tells_what_others_said(row: MemoryRow, window: Window) -> bool:
+    speakers, said = speakers_in(window.lines), {line.speaker for line in window.cited(row) if line.is_evidence}
     named = speakers[row.speaker - 1] if 1 <= row.speaker <= len(speakers) else None
-    if named is None or not said or named in said or not _names(row.text, named):
-        return None
-    return f"it is told by participant {row.speaker}, who said none of the lines that it cites"
+    return named is not None and bool(said) and named not in said and _names(row.text, named)
 
 
 def _speaker(row: MemoryRow, window: Window, evidence: Sequence[Line]) -> str:
