@@ -138,6 +138,8 @@ async def _faults(request: web.Request, handler: Handler) -> web.StreamResponse:
         return _fault(error.status, str(error))
     except ValidationError as error:
         return _fault(400, f"Format error in JSON body: {_describe(error)}")
+    except orjson.JSONDecodeError as error:
+        return _fault(400, f"Format error in JSON body: {error!s:.300}")
     except web.HTTPException as error:
         where = f"{request.method} {unquote(request.path):.100}"
         return _fault(error.status, f"{where}: {error.reason}; the embedded Qdrant supports only the calls of eunoe")
