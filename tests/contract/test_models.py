@@ -210,6 +210,14 @@ def test_a_missing_key_is_refused_at_once_and_none_is_ever_shown():
     assert SECRET not in repr(Endpoint(model="any", key=SECRET))
 
 
+async def test_no_question_is_hashed_as_long_as_none_fails(monkeypatch: pytest.MonkeyPatch):
+    hashed: list[object] = []
+    monkeypatch.setattr("eunoe.workers.models.openai.request_hash", lambda *words: hashed.append(words) or "a hash")
+    async with serving(SCRIPTED) as (_, model):
+        await model.answer(PROMPT, Cited)
+    assert not hashed
+
+
 async def test_neither_key_nor_words_of_users_are_logged(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO)
     faults = by_schedule(Fault.PROSE, Fault.ERROR, Fault.TOO_MANY)

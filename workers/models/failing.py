@@ -29,6 +29,11 @@ class FailingQuestions:
         """Whether a question was found to be at fault."""
         return bool(self._found)
 
+    @property
+    def any_noted(self) -> bool:
+        """Whether the failures of a question are known, or were found to be its own."""
+        return bool(self._rounds or self._found)
+
     def failed(self, question: str, *, answers_others: bool) -> bool:
         """Note a round of retries that failed, and return whether the question is at fault.
 

@@ -1,7 +1,7 @@
 """A language model behind an OpenAI-compatible endpoint."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from time import perf_counter
@@ -223,7 +223,7 @@ class OpenAIModel:
                 raise AnswerInvalid("the question is longer than the model takes", AnswerFault.TOO_LARGE)
             body = request_body(prompt, form, choice.now, self._settings.sampling, bound)
             try:
-                completion = await self._sent(request_hash(self.name, prompt, form), body, urgent)
+                completion = await self._sent(partial(request_hash, self.name, prompt, form), body, urgent)
             except _FailsAlone:
                 choice.simplify()
                 continue
@@ -239,19 +239,24 @@ class OpenAIModel:
             return completion
         raise AnswerInvalid("the endpoint refused the request in every form", AnswerFault.UNSUPPORTED)
 
-    async def _sent(self, question: str, body: Mapping[str, Any], urgent: bool) -> Completion:
-        """The completion of a request, after retries; raises `_FailsAlone` where it fails at this question alone."""
-        send = partial(self._requests.send, body, urgent=urgent)
+    async def _sent(self, question: Callable[[], str], body: Mapping[str, Any], urgent: bool) -> Completion:
+        """The completion of a request, after retries; raises `_FailsAlone` where it fails at this question alone.
+
+        ``question`` gives the hash of the whole question: it is asked for where one has failed.
+        """
+        send, failing = partial(self._requests.send, body, urgent=urgent), self._failing
+        fails = failing.any_known and question() in failing
         try:
-            completion = await (send() if question in self._failing else self._retrying.run(send, self._on_retry))
+            completion = await (send() if fails else self._retrying.run(send, self._on_retry))
         except RequestFailing as fault:
-            if not self._failing.failed(question, answers_others=await self._requests.answers_others(body)):
+            if not failing.failed(question(), answers_others=await self._requests.answers_others(body)):
                 raise
             log.warning("a question is decided without it, and others are answered: %s", fault)
             raise _FailsAlone from None
         except Transient:
             raise _FailsAlone from None
-        self._failing.answered(question)
+        if failing.any_noted:
+            failing.answered(question())
         return completion
 
     async def _keep_dialect(self, dialect: Dialect) -> None:
