@@ -4,15 +4,25 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from hashlib import sha256
+from typing import Any, Final
+from urllib.parse import quote
 
 import jwt
+from pydantic import TypeAdapter, ValidationError
 
 from eunoe.deploy.gateway.jwks import KeySet
-from eunoe.deploy.gateway.keys import Caller, KeyFile, KeyScope
+from eunoe.deploy.gateway.keys import ANY_TENANT, Caller, KeyFile, KeyScope
 from eunoe.deploy.gateway.problems import Problem
 from eunoe.deploy.settings.sections import GatewaySettings
+from eunoe.schemas.base import Identifier
 from eunoe.schemas.errors import Refused
+
+SKEW_S: Final = 30
+"""Seconds by which the clock of an identity provider may differ: a token of just now is not one of the future."""
+_NAME_CHARS: Final = 200
+"""Characters of a caller's name."""
+_ID: Final[TypeAdapter[str]] = TypeAdapter(Identifier)
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +110,7 @@ class TokenChecker:
                 algorithms=list(self.algorithms),
                 audience=self.audience,
                 issuer=self.issuer,
+                leeway=SKEW_S,
                 options={"require": ["exp", "iss", "aud"]},
             )
         except jwt.PyJWTError as fault:
@@ -107,13 +118,30 @@ class TokenChecker:
         return self._of_claims(claims)
 
     def _of_claims(self, claims: Mapping[str, Any]) -> Caller:
-        tenant = claims.get(self.tenant_claim)
-        if not isinstance(tenant, str) or not tenant or tenant == "*":
-            raise unauthorized(f"the token has no claim {self.tenant_claim!r} that names a tenant")
+        tenant = self._tenant(claims)
         scope = claims.get("scope", "")
         words = scope.split() if isinstance(scope, str) else []
         scopes = frozenset(KeyScope(word) for word in words if word in set(KeyScope))
         prefix = claims.get("conversations", "")
         if not isinstance(prefix, str):
             raise unauthorized("the claim 'conversations' of the token is not a text")
-        return Caller(f"jwt:{tenant}:{claims.get('sub', '')}"[:200], tenant, scopes, prefix)
+        return Caller(_name(tenant, claims.get("sub", "")), tenant, scopes, prefix)
+
+    def _tenant(self, claims: Mapping[str, Any]) -> str:
+        try:
+            tenant = _ID.validate_python(claims.get(self.tenant_claim))
+        except ValidationError:
+            tenant = ANY_TENANT
+        if tenant == ANY_TENANT:
+            form = "1 to 200 characters, without control characters or white space at its ends"
+            raise unauthorized(f"the token has no claim {self.tenant_claim!r} that names a tenant: {form}")
+        return tenant
+
+
+def _name(tenant: str, subject: str) -> str:
+    """The name of a caller in limits and logs: that of no other tenant or subject, however long they are."""
+    name = f"jwt:{quote(tenant, safe='')}:{subject}"
+    sent = name.encode(errors="surrogatepass")  # JSON can hold half a character
+    if len(name) > _NAME_CHARS or name != sent.decode(errors="replace"):
+        return f"jwt:{sha256(sent).hexdigest()}"
+    return name

@@ -179,13 +179,35 @@ async def test_a_token_names_tenant_scopes_and_prefix(signer, checker):
     [
         {"exp": datetime(2026, 1, 1, tzinfo=UTC)}, {"exp": None}, {"iss": "https://other"}, {"iss": None},
         {"aud": "other"}, {"aud": None}, {"tenant": None}, {"tenant": "*"}, {"tenant": 7}, {"conversations": 7},
+        {"tenant": ""}, {"tenant": " acme"}, {"tenant": "a\0"}, {"tenant": "a" * 201}, {"tenant": "\ud800"},
     ],
-    ids=str,
+    ids=ascii,
 )  # fmt: skip
 async def test_a_wrong_token_is_401(signer, checker, changed):
     with pytest.raises(Problem) as refused:
         await checker.caller(signer.token(**changed))
     assert refused.value.status == 401
+
+
+async def test_the_clock_of_the_issuer_may_be_half_a_minute_ahead(signer, checker):
+    def soon(seconds: int) -> datetime:
+        return datetime.now(UTC) + timedelta(seconds=seconds)
+
+    for claim in ("iat", "nbf"):
+        assert (await checker.caller(signer.token(**{claim: soon(20)}))).tenant == "acme"
+        with pytest.raises(Problem, match="not yet valid"):
+            await checker.caller(signer.token(**{claim: soon(90)}))
+    assert (await checker.caller(signer.token(exp=soon(-20)))).tenant == "acme"
+    with pytest.raises(Problem, match="expired"):
+        await checker.caller(signer.token(exp=soon(-90)))
+
+
+async def test_no_two_holders_of_tokens_share_a_name(signer, checker):
+    holders = [("acme", "ann"), ("acme:ann", ""), ("acme", "ann:"), *((("a" * 200), sub) for sub in ("1", "2"))]
+    names = [(await checker.caller(signer.token(tenant=tenant, sub=sub))).id for tenant, sub in holders]
+    names += [(await checker.caller(signer.token(sub=sub))).id for sub in ("\ud800", "\ud801", "\ufffd")]
+    assert len(set(names)) == len(names)
+    assert all(len(name.encode()) <= 700 for name in names)
 
 
 async def test_a_token_of_another_signer_or_of_no_algorithm_is_401(tmp_path, signer, checker):
