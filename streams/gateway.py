@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
@@ -21,6 +22,9 @@ _CONNECT_S: Final = 5.0
 _READ_S: Final = 15.0
 _STREAM_READ_S: Final = 45.0
 """Three comments of a silent stream are missing."""
+_WAIT_LESS_S: Final = 1.0
+_LONGEST_WAIT_S: Final = 99_999.0
+"""The longest wait that the header ``Prefer`` can name; the gateway has a limit of its own."""
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 2.0
 
@@ -84,7 +88,14 @@ class GatewayRequest:
     query: Mapping[str, str] | None = None
     headers: Mapping[str, str] | None = None
     waits: bool = False
-    """Whether the gateway may take its time to answer."""
+    """Whether the gateway waits for the answer: nearly as long as the client, which so learns that there is none."""
+
+    def headers_of(self, timeout: float) -> Mapping[str, str] | None:
+        """The headers of the request, of a client that waits ``timeout`` seconds."""
+        if not self.waits:
+            return self.headers
+        wait_s = min(max(timeout - _WAIT_LESS_S, timeout / 2), _LONGEST_WAIT_S)
+        return {**(self.headers or {}), "Prefer": f"wait={wait_s:.3f}"}
 
 
 def _traced(headers: Mapping[str, str] | None) -> Mapping[str, str] | None:
@@ -133,7 +144,8 @@ class GatewayConnection:
     async def request(self, request: GatewayRequest, timeout: float) -> bytes:
         """The body of the answer; sends again what may succeed then, for at most ``timeout`` seconds.
 
-        Raises `GatewayRefused`, `GatewayFailed`, and `Unavailable` where there is no answer in time.
+        Raises `GatewayRefused`, `GatewayFailed` (504 where the gateway itself had no answer in time), and `Unavailable`
+        where none came from it.
         """
 
         async def attempt() -> bytes:
@@ -144,11 +156,13 @@ class GatewayConnection:
                     request.path,
                     json=request.body,
                     params=request.query,
-                    headers=_traced(request.headers),
+                    headers=_traced(request.headers_of(timeout)),
                     timeout=limits,
                 )
             if not answer.is_success:
                 raise self._fault(answer)
+            if request.waits and answer.status_code == HTTPStatus.ACCEPTED:  # no answer by the time that it was given
+                raise GatewayFailed(HTTPStatus.GATEWAY_TIMEOUT, "no answer in time; it may still come")
             return answer.content
 
         return await self.retried(attempt, timeout)

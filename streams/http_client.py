@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any, Self
 from urllib.parse import urlencode
 
@@ -120,7 +121,12 @@ class HttpMemoryClient(ConversationClient):
             query=query, speaker=speaker, session_id=session_id, strategy=strategy, budget_tokens=budget_tokens, at=time
         )
         request = GatewayRequest("POST", f"{self._path}/recall", body, waits=True)
-        return Recalled.from_json(await self._gateway.request(request, timeout))
+        try:
+            return Recalled.from_json(await self._gateway.request(request, timeout))
+        except GatewayFailed as late:
+            if late.status != HTTPStatus.GATEWAY_TIMEOUT:
+                raise
+            raise Unavailable(f"{self._gateway.url}: {late}", self._gateway.url) from None
 
     async def profile(
         self,

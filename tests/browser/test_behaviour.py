@@ -1,9 +1,11 @@
 """Keys, faults, hostile texts, keyboard and refreshing, in a real browser."""
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
+import httpx
 import pytest
 from playwright.async_api import Route
 
@@ -15,7 +17,7 @@ from eunoe.schemas.events import SessionEnded, Utterance
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.memory import DerivedReason
 from tests.browser.conftest import Window
-from tests.support.page import DEMO, HOSTILE, LARGE, RIGHT_TO_LEFT, SCRIPT, START, TENANT
+from tests.support.page import ASKED, DEMO, HOSTILE, LARGE, RIGHT_TO_LEFT, SCRIPT, START, TENANT
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 
@@ -54,6 +56,56 @@ async def test_a_view_beyond_the_key_names_the_scope(window: Window) -> None:
     for where, scope in (("/letters", "dead-letters:read"), (f"/c/{DEMO}/progress", "operate")):
         await window.open(where, few)
         await window.sees(f"this key lacks the scope '{scope}'")
+
+
+# ---- answers that take their time
+
+
+async def test_a_late_answer_is_shown_though_its_stream_broke(window: Window) -> None:
+    log, broken = window.site.gateway.log, 0
+
+    async def break_behind_accepted(route: Route) -> None:
+        nonlocal broken
+        sent = route.request
+        asking = {"content": sent.post_data_buffer, "headers": await sent.all_headers(), "timeout": 20}
+        async with httpx.AsyncClient() as client, client.stream("POST", sent.url, **asking) as answer:
+            lines = [line async for line in _until_blank(answer)]
+        broken += 1
+        await route.fulfill(content_type="text/event-stream", body="\n".join((*lines, "", "")))
+
+    await window.page.route(f"**/{ASKED}/asks", break_behind_accepted)
+    log.lagging = True
+    try:
+        await window.open(f"/c/{ASKED}/ask?q=Where+does+Mina+live%3F&by=Jonas")
+        async with window.page.expect_request(f"**/{ASKED}/asks/*"):
+            await window.page.get_by_role("button", name="Ask", exact=True).click()
+    finally:
+        await log.catch_up()
+    await window.sees("The reply")
+    assert (broken, "reply=" in window.page.url) == (1, True)
+
+
+async def _until_blank(answer: httpx.Response) -> AsyncIterator[str]:
+    """The lines of the first event."""
+    async for line in answer.aiter_lines():
+        if not line:
+            return
+        yield line
+
+
+async def test_a_late_answer_changes_nothing_in_another_view(window: Window) -> None:
+    log = window.site.gateway.log
+    log.lagging = True
+    try:
+        await window.open(f"/c/{ASKED}/ask?q=Where+does+Mina+live%3F&by=Jonas")
+        async with window.page.expect_request(f"**/{ASKED}/asks"):
+            await window.page.get_by_role("button", name="Ask", exact=True).click()
+        async with window.page.expect_event("requestfailed", lambda request: request.url.endswith("/asks")):
+            await window.go(f"/c/{ASKED}/memories")
+    finally:
+        await log.catch_up()
+    await window.page.locator(".row").first.wait_for()
+    assert "reply=" not in window.page.url
 
 
 # ---- texts of strangers

@@ -21,6 +21,7 @@ from eunoe.schemas.memory import DerivedReason
 from eunoe.schemas.replies import Reply
 from eunoe.streams.http_client import (
     GatewayConnection,
+    GatewayFailed,
     GatewayRefused,
     HttpMemoryClient,
     ReplyFailed,
@@ -384,6 +385,17 @@ async def test_memory_is_recalled_by_any_id(tmp_path, conversation_id):
         "acme",
         conversation_id,
     )
+
+
+async def test_a_recall_waits_as_long_as_its_caller_and_no_memory_in_time_is_unavailable():
+    late = problem(504, "no memory within 89 seconds")
+    memory, script = scripted(late)
+    with pytest.raises(Unavailable, match="504: no memory within 89 seconds"):
+        await memory.recall("hi", timeout=90)
+    assert [request.headers["prefer"] for request in script.seen] == ["wait=89.000"]
+    broken, _ = scripted(problem(502, "the responder could not answer"))
+    with pytest.raises(GatewayFailed):
+        await broken.recall("hi")
 
 
 async def test_a_recall_of_a_client_sees_the_lines_of_its_own_chat(tmp_path):

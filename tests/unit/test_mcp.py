@@ -122,14 +122,34 @@ async def test_an_utterance_with_an_id_counts_once(gateway):
 
 
 async def test_an_answer_that_does_not_come_in_time_is_to_be_asked_for_later(tmp_path):
-    late = make_gateway(tmp_path, GatewaySettings(wait_seconds=0.1))
+    late = make_gateway(tmp_path, GatewaySettings(max_wait_seconds=0.1))
     late.log.lagging = True
     async with agent(late, late.key()) as client:
-        found = await client.call_tool("ask", {"question": "Where?", "speaker": "Ben", "conversation_id": "c"})
+        asked = await client.call_tool("ask", {"question": "Where?", "speaker": "Ben", "conversation_id": "c"})
+        recalled = await client.call_tool("recall", {"query": "Where?", "conversation_id": "c"})
     await late.app.mcp.stop()
-    assert found.is_error
-    assert "504: no answer came in time" in found.content[0].text
-    assert "fetch" not in found.content[0].text
+    for found in (asked, recalled):
+        assert found.is_error
+        assert "504: no answer came in time" in found.content[0].text
+        assert "fetch" not in found.content[0].text
+
+
+async def test_an_answer_may_take_longer_than_the_gateway_waits_where_nobody_says_how_long(tmp_path):
+    late = make_gateway(tmp_path, GatewaySettings(wait_seconds=0.01))
+    late.log.lagging = True
+    async with agent(late, late.key()) as client:
+        calls = (
+            ("ask", {"question": "Where?", "speaker": "Ben", "conversation_id": "c"}),
+            ("recall", {"query": "Where?", "conversation_id": "c"}),
+        )
+        calling = [asyncio.ensure_future(client.call_tool(*call)) for call in calls]
+        while late.app.gateway.waits.open < 2:  # noqa: ASYNC110 - counted in this process
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)  # longer than it waits where nobody says how long
+        await late.log.catch_up()
+        found = await asyncio.gather(*calling)
+    await late.app.mcp.stop()
+    assert [one.is_error for one in found] == [False, False], found
 
 
 async def test_forgetting_says_what_is_done_and_what_is_not(gateway):

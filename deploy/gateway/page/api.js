@@ -58,6 +58,11 @@ export async function post(path, body, more = {}) {
 }
 
 async function send(path, options) {
+  return (await answered(path, options)).json();
+}
+
+/** The answer to a request, whose body is not read yet. */
+async function answered(path, options) {
   let answer;
   try {
     answer = await fetch(path, { ...options, credentials: "omit" });
@@ -66,12 +71,58 @@ async function send(path, options) {
     throw new Problem(0, { detail: "The gateway does not answer. Is it running?" }, 5);
   }
   if (!answer.ok) throw await problemOf(answer);
-  return answer.json();
+  return answer;
 }
 
 async function problemOf(answer) {
   const body = await answer.json().catch(() => ({}));
   return new Problem(answer.status, body, Number(answer.headers.get("Retry-After")) || 0);
+}
+
+const AWAY = [0, 429, 503];
+const TRIES = 100; // each after a second, or after as long as a stream lasts
+
+/**
+ * The reply to a question, however long a model takes for it: by a stream, which goes on where it broke. Before it is
+ * known to be accepted, a fault is told and nothing is sent again.
+ */
+export async function ask(id, body, signal) {
+  const path = inConversation(id, "/asks");
+  const accepts = { ...headers(), Accept: "text/event-stream" };
+  const sent = { method: "POST", headers: { ...accepts, "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  const seen = { place: "", asked: "" };
+  let answer = await answered(path, { ...sent, signal });
+  for (let tries = 1; ; tries += 1) {
+    const found = answer && (await replyIn(answer.body, seen));
+    if (found) return found;
+    if (!seen.asked || tries > TRIES) throw new Problem(0, { detail: "The gateway broke off before it answered. Ask again." });
+    await pause(1000, signal);
+    const again = { headers: { ...accepts, "Last-Event-ID": seen.place }, signal };
+    answer = await answered(`${path}/${encodeURIComponent(seen.asked)}`, again).catch((fault) => {
+      if (AWAY.includes(fault.status)) return null;
+      throw fault;
+    });
+  }
+}
+
+/** The reply in a stream; null where it broke off. `seen` keeps the question's id, and the place to go on from. */
+async function replyIn(body, seen) {
+  try {
+    for await (const { event, id, data } of events(body)) {
+      seen.place = id ?? seen.place;
+      if (event === "accepted") seen.asked = JSON.parse(data).request_id;
+      if (event === "reply") return JSON.parse(data);
+      if (event === "error") throw problemOfEvent(data);
+    }
+  } catch (fault) {
+    if (fault instanceof Problem || fault.name === "AbortError") throw fault;
+  }
+  return null;
+}
+
+function problemOfEvent(data) {
+  const body = JSON.parse(data);
+  return new Problem(body.status, body);
 }
 
 /**

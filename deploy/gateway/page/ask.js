@@ -1,7 +1,7 @@
 // A question to the memory: the reply, and what it was shown. Nothing of it is kept unless "say it" is ticked.
 
-import { html, useState } from "./htm-preact.mjs";
-import { inConversation, post } from "./api.js";
+import { html, useEffect, useState } from "./htm-preact.mjs";
+import { ask, inConversation, post } from "./api.js";
 import { byOwnClock } from "./clock.js";
 import { change, link } from "./route.js";
 import { Fault, Loading, Said, day, plural } from "./ui.js";
@@ -11,6 +11,8 @@ const STRATEGIES = ["fused", "segment", "timeline", "tree", "current", "insight"
 
 export function Ask({ id, params, status }) {
   const [state, setState] = useState({ busy: false, error: null, recalled: null });
+  const [left] = useState(() => new AbortController()); // a late answer changes nothing in the view that was gone to
+  useEffect(() => () => left.abort(), []);
   const run = async (form, recallOnly) => {
     const { text, speaker, strategy, budget, record } = Object.fromEntries(new FormData(form));
     if (!form.reportValidity()) return;
@@ -22,12 +24,12 @@ export function Ask({ id, params, status }) {
         const recalled = await post(inConversation(id, "/recall"), { query: text, speaker, ...chosen });
         setState({ busy: false, error: null, recalled });
       } else {
-        const reply = await post(inConversation(id, "/asks"), { text, speaker, record: record === "on", ...chosen });
+        const reply = await ask(id, { text, speaker, record: record === "on", ...chosen }, left.signal);
         setState({ busy: false, error: null, recalled: null });
         change({ reply: reply.reply_id, at: new Date().toISOString() });
       }
     } catch (error) {
-      setState({ busy: false, error, recalled: null });
+      if (error.name !== "AbortError") setState({ busy: false, error, recalled: null });
     }
   };
   return html`<form class="ask" onSubmit=${(event) => (event.preventDefault(), run(event.target, event.submitter?.value === "recall"))}>
