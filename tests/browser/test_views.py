@@ -74,6 +74,18 @@ async def test_a_view_fits_a_phone(window: Window, name: str, scheme: str) -> No
     assert await window.page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
+@pytest.mark.parametrize("width", [360, 390, 430])
+async def test_no_words_of_the_bar_and_the_search_are_broken_on_a_phone(window: Window, width: int) -> None:
+    await window.page.set_viewport_size({"width": width, "height": 800})
+    await show(window, "conversations")
+    heights = "[...document.querySelectorAll('.bar nav > *')].map(one => one.getClientRects()[0].height)"
+    assert max(await window.page.evaluate(heights)) < 30
+    tops = "new Set([...document.querySelectorAll('.bar nav > *')].map(one => Math.round(one.offsetTop / 8))).size"
+    assert await window.page.evaluate(tops) == 1
+    search = window.page.get_by_role("searchbox")
+    assert (await search.bounding_box() or {"width": 0})["width"] > 250
+
+
 @pytest.mark.parametrize("name", ["large-memories", "large-sessions", "tree", "lanes", "timelines"])
 async def test_a_large_conversation_draws_only_what_is_in_view(window: Window, name: str) -> None:
     await show(window, name)
