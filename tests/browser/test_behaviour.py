@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
 import pytest
@@ -56,6 +56,43 @@ async def test_a_view_beyond_the_key_names_the_scope(window: Window) -> None:
     for where, scope in (("/letters", "dead-letters:read"), (f"/c/{DEMO}/progress", "operate")):
         await window.open(where, few)
         await window.sees(f"this key lacks the scope '{scope}'")
+
+
+# ---- many conversations
+
+
+async def test_a_search_finds_what_is_not_listed_yet(window: Window) -> None:
+    pages = {None: "team-770", "2": "team-8", "3": "team-77"}
+    nexts = {None: "2", "2": "3", "3": None}
+
+    async def listed(route: Route) -> None:
+        query = parse_qs(urlsplit(route.request.url).query)
+        cursor = query.get("cursor", [None])[0]
+        one = {"conversation_id": pages[cursor], "active": "2025-11-10T09:00:00Z"}
+        await route.fulfill(json={"conversations": [one], "next": nexts[cursor]})
+
+    window.expects_faults = True  # there are no such conversations
+    await window.page.route("**/v1/conversations?*", listed)
+    await window.open()
+    search = window.page.get_by_role("searchbox")
+    await search.fill("team-7")
+    await window.page.get_by_text("team-77", exact=True).wait_for()
+    assert await window.page.locator(".card").count() == 2
+    await search.fill("team-9")
+    await window.sees("No id holds this")
+    await search.fill("team-77")
+    await search.press("Enter")
+    await window.page.wait_for_function("location.hash === '#/c/team-77'")
+
+
+async def test_a_fault_announces_no_try_where_none_is_made(window: Window) -> None:
+    window.expects_faults = True
+    await window.open(f"/c/{DEMO}/ask")
+    await window.page.get_by_label("Question").fill("Where?")
+    await window.page.context.set_offline(True)
+    await window.page.get_by_role("button", name="Ask", exact=True).click()
+    await window.sees("The gateway does not answer. Is it running?")
+    assert "Trying again" not in await window.page.locator("main").inner_text()
 
 
 # ---- answers that take their time

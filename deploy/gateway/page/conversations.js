@@ -7,11 +7,12 @@ import { change, go, link } from "./route.js";
 import { Empty, Fault, Known, Loading, plural } from "./ui.js";
 
 const PAGE = 50;
+const LOOK_THROUGH = 200;
 
 export function Conversations({ params }) {
   const [pages, setPages] = useState([]);
-  const [cursor, setCursor] = useState("");
-  const page = useData(withQuery("v1/conversations", { limit: PAGE, cursor }));
+  const [{ cursor, limit }, setPlace] = useState({ cursor: "", limit: PAGE });
+  const page = useData(withQuery("v1/conversations", { limit, cursor }));
   useEffect(() => {
     if (page.data) setPages((known) => [...known.filter((one) => one.cursor !== cursor), { cursor, data: page.data }]);
   }, [page.data]);
@@ -19,9 +20,14 @@ export function Conversations({ params }) {
   const wanted = (params.q || "").toLowerCase();
   const shown = all.filter((one) => one.conversation_id.toLowerCase().includes(wanted));
   const next = pages.length ? pages[pages.length - 1].data.next : null;
+  const looking = Boolean(wanted && next && shown.length < PAGE); // a search is one of all, not of those that are listed
+  useEffect(() => {
+    if (looking && !page.loading && !page.error) setPlace({ cursor: next, limit: LOOK_THROUGH });
+  }, [looking, next, page.loading, page.error]);
   const search = (event) => {
     event.preventDefault();
-    if (params.q) go(["c", shown.length === 1 ? shown[0].conversation_id : params.q]);
+    const one = shown.length === 1 && !looking ? shown[0].conversation_id : params.q;
+    if (one) go(["c", one]);
   };
   return html`<section class="sheet">
     <div class="head"><h1>Conversations</h1>
@@ -31,9 +37,10 @@ export function Conversations({ params }) {
     ${page.loading && !all.length && html`<${Loading} what="conversations" />`}
     ${!page.loading && !page.error && !all.length && html`<${Empty} title="Nothing is remembered yet">Send an utterance: <code>POST /v1/conversations/ann/events</code>,
       or play the bundled conversation with <code>eunoe demo --attach --no-workers</code>.<//>`}
-    ${all.length > 0 && !shown.length && html`<${Empty} title="No id holds this">Enter opens the conversation of exactly this id, if there is one.<//>`}
+    ${looking && html`<p class="quiet pad" role="status">Looking through all ids, the last active first …</p>`}
+    ${all.length > 0 && !shown.length && !looking && html`<${Empty} title="No id holds this">Enter opens the conversation of exactly this id, if there is one.<//>`}
     <ul class="cards">${shown.map((one) => html`<${Item} key=${one.conversation_id} item=${one} />`)}</ul>
-    ${next && html`<p class="pad"><button onClick=${() => setCursor(next)} disabled=${page.loading}>More conversations</button></p>`}
+    ${next && !looking && html`<p class="pad"><button onClick=${() => setPlace({ cursor: next, limit: PAGE })} disabled=${page.loading}>More conversations</button></p>`}
   </section>`;
 }
 

@@ -76,7 +76,7 @@ export function Fault({ error, retry }) {
   if (error.status === 401) return html`<${KeyForm} why="The gateway does not know this key." done=${retry} />`;
   return html`<div class="fault" role="alert">
     <h3>${error.title}</h3>
-    <p>${error.message}${left > 0 && html` Trying again in ${left} s.`}</p>
+    <p>${error.message}${retry && left > 0 && html` Trying again in ${left} s.`}</p>
     ${error.instance && html`<p class="log">request <code>${error.instance}</code></p>`}
     ${retry && html`<button onClick=${retry}>Try again</button>`}
   </div>`;
