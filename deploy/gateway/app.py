@@ -107,7 +107,8 @@ class GatewayApp:
 
     def _plain(self, request: Request) -> Response | None:
         """The response to a request that needs no credential."""
-        if request.method == "OPTIONS" and self._origin(request) is not None:
+        if request.method == "OPTIONS" and request.headers.get("origin") is not None:
+            self._check_origin(request)
             headers = {
                 "Access-Control-Allow-Methods": "GET, POST",
                 "Access-Control-Allow-Headers": _ALLOWED_HEADERS,
@@ -139,8 +140,7 @@ class GatewayApp:
 
     async def _to_mcp(self, mcp: McpEndpoint, request: Request, id_: str) -> Response:
         try:
-            if request.headers.get("origin") is not None and self._origin(request) is None:
-                raise Problem(403, "web pages of this origin may not call: see EUNOE_GATEWAY__CORS_ORIGINS")
+            self._check_origin(request)
             call = Call(request, self.gateway, await self._caller(request), {}, id_)
             await call.admit(1)
             return await mcp.handle(call)
@@ -157,6 +157,11 @@ class GatewayApp:
         origin = request.headers.get("origin")
         allowed = {one.strip() for one in self.gateway.settings.cors_origins.split(",")}
         return origin if origin and origin in allowed else None
+
+    def _check_origin(self, request: Request) -> None:
+        """Raise `Problem` (403) for a web page of an origin that is not allowed."""
+        if request.headers.get("origin") is not None and self._origin(request) is None:
+            raise Problem(403, "web pages of this origin may not call: see EUNOE_GATEWAY__CORS_ORIGINS")
 
     def _mark(self, request: Request, response: Response | EventStream, id_: str) -> None:
         response.headers["X-Request-Id"] = id_
