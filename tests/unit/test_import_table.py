@@ -53,6 +53,13 @@ def test_rows_may_name_their_conversation_session_and_id(tmp_path):
     assert read(tmp_path, HEAD + "2026-03-01T09:30Z,Ben,Hi\n").conversations == ("default/csv",)
 
 
+def test_rows_without_text_are_counted_and_change_no_id(tmp_path):
+    rows = ("2026-03-01T09:30Z,Ben,Hi\n", "2026-03-01T09:31Z,Ben,\n", '2026-03-01T09:32Z,Ann," "\n', ",,\n")
+    found, alone = read(tmp_path, HEAD + "".join(rows)), read(tmp_path, HEAD + rows[0])
+    assert found.sessions == alone.sessions
+    assert found.left_out == Counter({"without text": 2})
+
+
 def test_rows_without_ids_keep_theirs_in_a_longer_file_and_the_same_row_twice_is_said_twice(tmp_path):
     rows = "2026-03-01T09:30Z,Ben,ok\n2026-03-01T09:30Z,Ben,ok\n"
     first, later = (read(tmp_path, HEAD + text).sessions for text in (rows, "2026-02-01T09:30Z,Ben,Hi\n" + rows))
@@ -74,7 +81,8 @@ def test_a_text_over_the_limit_of_the_library_is_read(tmp_path):
         (HEAD, "holds nothing to import"),
         (HEAD + "2026-03-01T09:30Z,Ben,Hi\nyesterday,Ben,Hi\n", "line 3: at: no time like 2026-03-01T09:30:00Z: 'yes"),
         (HEAD + "2926-03-01T09:30Z,Ben,Hi\n", "line 2: its time 2926-03-01T09:30:00Z is over 200 years"),
-        (HEAD + "2026-03-01T09:30Z,Ben,\n", "line 2: text: "),
+        (HEAD + "2026-03-01T09:30Z,Ben\n", "line 2: text: "),
+        (HEAD + "2026-03-01T09:30Z,Ben,\n", "holds nothing to import"),
         (HEAD + "2026-03-01T09:30Z,Ben,Hi, Ann\n", "line 2: has 4 values, but 3 columns"),
         (HEAD + '2026-03-01T09:30Z,Ben,"Hi\n', "line 2: not CSV: "),
         ("at,text,role\n2026-03-01T09:30Z,Hi,system\n", "line 2: role: must be user or assistant, got 'system'"),

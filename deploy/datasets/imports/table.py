@@ -27,7 +27,7 @@ Row = Mapping[str, str]
 
 
 def read_table(data: bytes, path: Path, target: ImportTarget) -> tuple[list[tuple[int, Utterance]], Counter[str]]:
-    """The utterances of the rows with the numbers of their lines, and the values of other columns, which are left out.
+    """The utterances of the rows with the numbers of their lines, and what is left out: other columns, rows without text.
 
     Raises `Refused` with the line that is wrong.
     """
@@ -36,7 +36,9 @@ def read_table(data: bytes, path: Path, target: ImportTarget) -> tuple[list[tupl
     same: Counter[tuple[str, ...]] = Counter()
     for number, row in _rows(data, path):
         left_out.update(f"of column {name!r:.60}" for name in row if name not in COLUMNS and row[name])
-        if any(row.values()):
+        if row.get("text") == "" and any(row.values()):  # a picture, or what was deleted
+            left_out["without text"] += 1
+        elif any(row.values()):
             found.append((number, _utterance(row, f"{path}, line {number}", target, same)))
     return found, left_out
 
