@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 import orjson
 import typer
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.segment import Segment
@@ -40,6 +41,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on 
 
 NARROW: Final = 60
 """Columns of a terminal below which tables are hard to read."""
+_ANY: Final = 10_000
+"""Columns that any table fits in."""
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
@@ -57,11 +60,13 @@ def set_log_level(level: str) -> None:
 
 
 class Listing(Table):
-    """A table of which each row becomes lines, one for each value, on a terminal too narrow for its columns."""
+    """A table of which each row becomes lines, one for each value, where it would break words of its columns."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The table, or its rows as lines."""
-        if options.max_width >= NARROW:
+        for column in self.columns:
+            column.min_width = _longest_word(column)
+        if options.max_width >= max(NARROW, self.__rich_measure__(console, options.update(max_width=_ANY)).minimum):
             yield from super().__rich_console__(console, options)
             return
         for name, *values in zip(*(column.cells for column in self.columns), strict=True):
@@ -71,6 +76,11 @@ class Listing(Table):
                 if str(value):
                     lines.add_row(column.header, value)
             yield Padding(lines, (0, 0, 0, 2), expand=False)
+
+
+def _longest_word(column: Column) -> int:
+    """Columns of a terminal that the longest word of a table's column takes."""
+    return max(cell_len(word) for cell in (column.header, *column.cells) for word in str(cell).split() or ("",))
 
 
 def listing(name: str, *columns: str) -> Listing:
