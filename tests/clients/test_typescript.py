@@ -6,10 +6,12 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
-from tests.support.gateway import make_gateway
+from eunoe.deploy.gateway.server import serving
+from tests.support.gateway import make_gateway, told
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("node"), pytest.mark.timeout(400)]
 
@@ -46,6 +48,33 @@ async def test_the_compiled_client_adds_an_utterance_and_recalls_it(built: Path,
     assert again["position"] != shown["position"]
     assert shown["position"]["topic"] == "conversations"
     assert [line["text"] for line in shown["dialogue"]] == ["I moved to Lyon last week."]
+
+
+async def test_the_compiled_follower_goes_on_where_its_stream_broke(built: Path, tmp_path: Path):
+    gateway = make_gateway(tmp_path)
+    key = gateway.key()
+    async with serving(gateway.app, "127.0.0.1:0") as url:
+        words = ("built/follow.js", url, key, "지민 & Ann/1")
+        following = await asyncio.create_subprocess_exec("node", *words, cwd=built, stdout=asyncio.subprocess.PIPE)
+        assert following.stdout is not None
+        assert (await following.stdout.readline()).startswith(b"ready ")
+    async with gateway.client() as client:  # while it is cut off
+        await told(client, quote("지민 & Ann/1", safe=""))
+    gateway.app.gateway.closing.clear()
+    async with serving(gateway.app, url.removeprefix("http://")):
+        rest, _ = await following.communicate()
+    assert following.returncode == 0
+    *_, last = rest.decode().splitlines()
+    assert last.startswith("remembered ")
+    assert json.loads(last.partition(" ")[2])["session"] == 1
+
+
+async def test_the_compiled_follower_says_why_it_is_refused(built: Path, tmp_path: Path):
+    async with serving(make_gateway(tmp_path).app, "127.0.0.1:0") as url:
+        words = ("node", "built/follow.js", url, "eu_none", "c")
+        done = await asyncio.to_thread(subprocess.run, words, cwd=built, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert "401: the key is unknown, revoked or expired" in done.stderr
 
 
 def test_a_body_of_another_type_does_not_compile(built: Path):

@@ -1,0 +1,56 @@
+type Told = { event: string; id: string; data: string };
+
+const REFUSED = [401, 403, 404, 422];
+
+/**
+ * The events of a stream, which goes on behind the last one where it broke. `EventSource` cannot send a key, so this reads
+ * by `fetch`; the key is asked for at each beginning, for tokens expire. Throws where the gateway refuses it.
+ */
+export async function* follow(url: string, key: () => Promise<string>, last = ""): AsyncGenerator<Told> {
+  for (;;) {
+    const headers: Record<string, string> = { Accept: "text/event-stream", Authorization: `Bearer ${await key()}` };
+    if (last) headers["Last-Event-ID"] = last;
+    const answer = await fetch(url, { headers }).catch(() => null);
+    if (answer && REFUSED.includes(answer.status)) throw new Error(`${answer.status}: ${(await answer.json()).detail}`);
+    if (answer?.ok && answer.body) {
+      for await (const told of events(answer.body)) {
+        if (told.event === "error" || told.event === "closing") break;
+        last = told.id || last;
+        yield told;
+      }
+    }
+    await new Promise((done) => setTimeout(done, 500 + 1000 * Math.random())); // so that not all come at once
+  }
+}
+
+/** The events in a body, until it ends or breaks. */
+async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<Told> {
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  let text = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read().catch(() => ({ done: true, value: undefined }));
+      if (done) return;
+      const parts = (text + decoder.decode(value, { stream: true })).split("\n\n");
+      text = parts.pop() ?? "";
+      for (const part of parts) {
+        const told: Told = { event: "", id: "", data: "" };
+        for (const line of part.split("\n")) {
+          const [name, rest] = [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 2)];
+          if (name === "event" || name === "id" || name === "data") told[name] = rest;
+        }
+        if (told.event) yield told; // else it is a comment, which keeps the connection open
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {}); // whoever stops reading closes the connection
+  }
+}
+
+const [address, secret, conversation] = process.argv.slice(2) as [string, string, string];
+const url = `${address}/v1/conversations/${encodeURIComponent(conversation)}/remembered`;
+for await (const told of follow(url, async () => secret)) {
+  console.log(told.event, told.data);
+  if (told.event === "remembered") break;
+}
