@@ -27,7 +27,7 @@ Row = Mapping[str, str]
 
 
 def read_table(data: bytes, path: Path, target: ImportTarget) -> tuple[list[tuple[int, Utterance]], Counter[str]]:
-    """The utterances of the rows with the numbers of their lines, and what is left out: other columns, rows without text.
+    """The utterances of the rows with the numbers of their lines, and what is left out: other columns, empty texts.
 
     Raises `Refused` with the line that is wrong.
     """
