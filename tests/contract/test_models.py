@@ -167,7 +167,18 @@ async def test_the_time_of_a_decision_bounds_all_its_questions():
                 with pytest.raises(AnswerInvalid) as caught:
                     await model.answer(PROMPT, Cited)
                 assert caught.value.fault is AnswerFault.SLOW
-        assert server.stats["chat"] == 3, "two questions and the short one; the last was not asked"
+        assert server.stats["chat"] == 2, "the last was not asked"
+
+
+async def test_an_endpoint_that_answered_within_its_time_is_slow_where_a_decision_ends_before():
+    """A short question takes such a model as long as any."""
+    faults = by_schedule(None, Fault.HANG, Fault.HANG)
+    async with serving(replace(SCRIPTED, faults=faults), timeout_s=5.0) as (_, model):
+        with decision_time(0.5):
+            assert (await model.answer(PROMPT, Cited)).line == 1
+            with pytest.raises(AnswerInvalid) as caught:
+                await model.answer(PROMPT, Cited)
+    assert caught.value.fault is AnswerFault.SLOW
 
 
 async def test_a_server_that_is_not_there_is_unavailable():

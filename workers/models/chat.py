@@ -76,7 +76,9 @@ class ChatRequests:
         late_s = perf_counter() - started - allowed_s
         if late_s > PAUSED_S:
             raise Transient(f"this process stood still for {late_s:.0f} s while {endpoint.server} was asked")
-        if self._answered_at > started or await self.answers_others(body):
+        # where a decision's end came first, an answer of just before says that the endpoint is slow and not away
+        alive_since = started + allowed_s - endpoint.timeout_s
+        if self._answered_at > alive_since or await self.answers_others(body):
             raise AnswerInvalid(f"the answer did not come in {allowed_s:g} s", AnswerFault.SLOW)
         raise Unavailable(
             f"{endpoint.server} did not answer in {allowed_s:g} s, nor did it answer a short question", endpoint.server
