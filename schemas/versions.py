@@ -1,11 +1,13 @@
 """Reads contracts from documents of any known schema version."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from eunoe.schemas.base import Contract
+from eunoe.schemas.errors import NewerVersion
 from eunoe.schemas.events import (
     Erase,
     GenerationPromoted,
@@ -126,3 +128,15 @@ def newer_fault(error: Exception) -> str | None:
     faults = error.errors(include_url=False, include_context=False, include_input=False)
     is_newer = any(fault["type"] == "extra_forbidden" for fault in faults)
     return f"{error.title}: {describe(error)}" if is_newer else None
+
+
+@contextmanager
+def waiting_for_newer(name: object) -> Iterator[None]:
+    """Raise `NewerVersion` where the block meets what a newer version has stored or sent; ``name`` says of what."""
+    try:
+        yield
+    except (ContractError, ValidationError) as error:
+        fault = newer_fault(error)
+        if fault is None:
+            raise
+        raise NewerVersion(f"{name}: {fault}") from None

@@ -15,11 +15,11 @@ import typer
 
 from eunoe.deploy.cli.arguments import check_words, checked
 from eunoe.deploy.cli.entry import end_on_interrupt, raise_on_interrupt
-from eunoe.deploy.cli.output import console, errors
+from eunoe.deploy.cli.output import NEWER, console, errors
 from eunoe.deploy.event_loop import collect_seldom
 from eunoe.deploy.exits import Exit, code_of
 from eunoe.deploy.observability.logs import set_up_logs, writes_json
-from eunoe.schemas.errors import EunoeError
+from eunoe.schemas.errors import EunoeError, NewerVersion
 
 log = logging.getLogger(__name__)
 
@@ -168,7 +168,7 @@ def _report(fault: Exception) -> int:
     if type(fault).__name__ == "NoArgsIsHelpError":
         fault.show()  # type: ignore[attr-defined]  # the help itself
         return Exit.USAGE
-    said, code = _said(_first_of(fault))
+    said, code = _said(_expected(_first_of(fault)))
     if said is None:
         log.error("eunoe crashed; this is a bug in eunoe", exc_info=fault)
         return Exit.SOFTWARE
@@ -181,12 +181,20 @@ def _report(fault: Exception) -> int:
 
 def _first_of(fault: Exception) -> Exception:
     """The first fault of tasks that ran side by side, where all of them are expected; else ``fault`` itself."""
-    if not isinstance(fault, ExceptionGroup) or fault.split(EunoeError)[1] is not None:
+    if not isinstance(fault, ExceptionGroup) or fault.split(lambda one: isinstance(_expected(one), EunoeError))[1]:
         return fault
     return _first_of(fault.exceptions[0])
 
 
-def _said(fault: Exception) -> tuple[str | None, int]:
+def _expected(fault: BaseException) -> BaseException:
+    """The fault, or `NewerVersion` in its place where it is of a document that a newer version wrote."""
+    from eunoe.schemas.versions import newer_fault  # noqa: PLC0415 - takes a third of the time of ``eunoe --help``
+
+    newer = newer_fault(fault) if isinstance(fault, Exception) else None
+    return fault if newer is None else NewerVersion(f"{NEWER} ({newer})")
+
+
+def _said(fault: BaseException) -> tuple[str | None, int]:
     """The line and the exit code of an expected error; `None` for a bug."""
     match fault:
         case EunoeError():

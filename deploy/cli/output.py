@@ -43,6 +43,11 @@ NARROW: Final = 60
 """Columns of a terminal below which tables are hard to read."""
 _ANY: Final = 10_000
 """Columns that any table fits in."""
+NEWER: Final = (
+    "a newer version of eunoe wrote what is stored: use that one, or, where you went back for good,"
+    " `eunoe repair CONVERSATION`"
+)
+"""What is wrong with state that this version cannot read; the field that it does not know follows."""
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 

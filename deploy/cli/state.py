@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.text import Text
 
-from eunoe.deploy.cli.output import Json, console, errors, print_json
+from eunoe.deploy.cli.output import NEWER, Json, console, errors, print_json
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import live_settings
@@ -22,10 +22,11 @@ from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.inspect.decisions import DecisionShare, joined
 from eunoe.deploy.inspect.state import CheckedState, all_conversations, check_state
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.errors import Refused, SnapshotLost
+from eunoe.schemas.errors import NewerVersion, Refused, SnapshotLost
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key, split_key
 from eunoe.schemas.ports import VectorIndex
+from eunoe.schemas.versions import waiting_for_newer
 from eunoe.workers.derive.digest import hash_of_all
 from eunoe.workers.stores.memory import MemoryStore
 from eunoe.workers.stores.qdrant import QdrantIndex
@@ -87,26 +88,27 @@ def state(
 
     - 0: the index agrees with the state store, and no evidence is lost
     - 1: otherwise; each disagreement is reported, with --all each conversation whose snapshot in the cold store is lost
+      or that a newer version of eunoe wrote
     - 2: unknown conversation, also where it was only asked about
-    - 69: a server did not answer, or the snapshot of the one conversation is lost
+    - 69: a server did not answer, or the snapshot of the one conversation is lost, or of a newer version
     """
     if (conversation is None) != all_:
         raise Refused("give one conversation or --all")
     wanted = None if conversation is None else conversation_key(tenant, conversation)
     prints = dump and not as_json
     shares = as_json or not (dump or digest)
-    states, lost = asyncio.run(
+    states, left_out = asyncio.run(
         _read(connected_settings(), Wanted(wanted, log_times, shares=shares, keeps=dump and as_json, prints=prints))
     )
     if as_json:
-        _print_document(states, sorted(lost))
+        _print_document(states, left_out)
     elif digest and not dump:
         _print_hashes(states, whole=all_)
     elif not dump:
         _print_counts(states, whole=all_)
-    for reason in list(lost.values())[:SHOWN]:
-        errors.print(reason, style="red", markup=False, highlight=False, soft_wrap=True)
-    if not _report(states) or lost:
+    for fault in list(left_out.values())[:SHOWN]:
+        errors.print(str(fault), style="red", markup=False, highlight=False, soft_wrap=True)
+    if not _report(states) or left_out:
         raise typer.Exit(Exit.FAILED)
 
 
@@ -125,23 +127,28 @@ class Wanted:
     """Whether each state is printed as it is read."""
 
 
-async def _read(settings: Settings, wanted: Wanted) -> tuple[list[CheckedState], dict[str, str]]:
-    """The reports, and of conversations whose snapshot is lost the reason by key; that of the one wanted is raised."""
+LeftOut = Mapping[str, SnapshotLost | NewerVersion]
+"""Conversations that cannot be read → the reason."""
+
+
+async def _read(settings: Settings, wanted: Wanted) -> tuple[list[CheckedState], LeftOut]:
+    """The reports, and what was left out; the reason of the one wanted is raised."""
     settings = await live_settings(settings)
     states: list[CheckedState] = []
-    lost: dict[str, str] = {}
+    left_out: dict[str, SnapshotLost | NewerVersion] = {}
     async with open_store(settings) as store, open_qdrant(settings) as client:
         index = QdrantIndex(client, store_keys(settings))
         for key in await store.conversations() if wanted.key is None else [wanted.key]:
             try:
-                found = await checked(store, index, key, wanted)
-            except SnapshotLost as fault:
+                with waiting_for_newer(f"{key}: {NEWER}"):
+                    found = await checked(store, index, key, wanted)
+            except (SnapshotLost, NewerVersion) as fault:
                 if wanted.key is not None:
                     raise
-                lost[key] = str(fault)
+                left_out[key] = fault
             else:
                 states += [] if found is None else [found]
-    return states, lost
+    return states, left_out
 
 
 async def checked(store: RedisStore | MemoryStore, index: VectorIndex, key: str, wanted: Wanted) -> CheckedState | None:
@@ -217,20 +224,26 @@ def _offline(rows: Sequence[DecisionShare]) -> str:
     return f"{whole.items_offline} of {whole.items}" if whole.items else "–"
 
 
-def _print_document(states: Sequence[CheckedState], lost: Sequence[str]) -> None:
+def _print_document(states: Sequence[CheckedState], left_out: LeftOut) -> None:
     """Print all as one document of JSON: states as they are unpacked; a terminal has it whole, and indented."""
     head = {"sha256": hash_of_all(states), "agrees": not any(each.findings for each in states)}
     if sys.stdout.isatty():
         shown = [_conversation(each) | _state(each) for each in states]
-        print_json({**head, "conversations": shown, "lost_snapshots": lost})
+        print_json({**head, "conversations": shown, **_keys(left_out)})
         return
     file = sys.stdout.buffer
     file.write(orjson.dumps(head).removesuffix(b"}") + b',"conversations":[')
     for number, each in enumerate(states):
         file.write(b"," if number else b"")
         file.writelines(_with_state(_conversation(each), each))
-    file.write(b'],"lost_snapshots":' + orjson.dumps(lost) + b"}\n")
+    file.write(b"]," + orjson.dumps(_keys(left_out)).removeprefix(b"{") + b"\n")
     file.flush()
+
+
+def _keys(left_out: LeftOut) -> dict[str, list[str]]:
+    """The keys of what was left out, by the reason."""
+    newer = sorted(key for key, fault in left_out.items() if isinstance(fault, NewerVersion))
+    return {"lost_snapshots": sorted(left_out.keys() - newer), "of_newer_version": newer}
 
 
 def _state(each: CheckedState) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from eunoe.schemas.base import write_time
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.errors import Refused, SnapshotLost, Unavailable
 from eunoe.schemas.model_ports import Embedder
+from eunoe.schemas.versions import waiting_for_newer
 from eunoe.workers.derive.index_audit import Disagreement, compare_index, missing_entries
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stores.index_record import RedisIndexRecord, lost_reason
@@ -90,7 +91,8 @@ async def _prepare(index: QdrantIndex, embedder: Embedder, *, was_lost: bool) ->
 async def _restored(clients: Clients, key: str) -> int | None:
     """`restore`, or `None` where the snapshot of the conversation is lost, which no other one waits for."""
     try:
-        return await restore(clients, key)
+        with waiting_for_newer(key):
+            return await restore(clients, key)
     except SnapshotLost as fault:
         log.warning("%s", fault)
         return None

@@ -8,12 +8,14 @@ import sys
 from importlib.metadata import version
 
 import pytest
+from pydantic import ValidationError
 from typer.main import get_group
 
 from eunoe.deploy.cli.entry import end_on_interrupt, raise_on_interrupt
 from eunoe.deploy.cli.main import COMMANDS, _run, _run_called, build_app
 from eunoe.deploy.exits import Exit
 from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.memory import Ending
 
 HEAVY = ("numpy", "faust", "openai", "qdrant_client", "aiokafka")
 
@@ -148,3 +150,25 @@ def test_ctrl_c_raises_again_when_a_command_begins_and_ends_the_process_at_its_e
         signal.signal(signal.SIGINT, before)
     assert found[0] is not signal.default_int_handler
     assert found[1:] == [signal.default_int_handler, signal.SIG_IGN]
+
+
+def test_state_of_a_newer_version_is_told_in_one_line_without_its_values(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(ValidationError) as raised:
+        Ending.from_json(b'{"mood": "a secret"}')
+
+    def read() -> None:
+        raise raised.value
+
+    def beside() -> None:
+        _side_by_side(raised.value, Unavailable("no answer"))
+
+    expected = (
+        "eunoe: a newer version of eunoe wrote what is stored: use that one, or, where you went back for good,"
+        " `eunoe repair CONVERSATION` (Ending: "
+    )
+    for command in (read, beside):
+        assert _run(command) == Exit.UNAVAILABLE
+        said = capsys.readouterr().err
+        assert said.startswith(expected)
+        assert "mood: Extra inputs are not permitted" in said
+        assert "secret" not in said

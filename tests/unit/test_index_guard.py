@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from eunoe.deploy.datasets.load import read_events
+from eunoe.deploy.generations.repaired_index import document_ids
 from eunoe.deploy.observability.health import HealthState, Phase
 from eunoe.deploy.observability.index_watch import check_index
 from eunoe.schemas.decisions import Collection
@@ -15,7 +16,7 @@ from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import SessionEnded
 from eunoe.schemas.ports import Search
 from eunoe.workers.derive.in_memory import InMemoryPipeline
-from eunoe.workers.derive.index_audit import missing_entries
+from eunoe.workers.derive.index_audit import compare_index, missing_entries
 from eunoe.workers.derive.index_guard import SERVER, GuardedIndex, IndexGuard
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stores.index_record import IndexRecord, lost_reason
@@ -70,6 +71,14 @@ class Store(MemoryStore):
         return dict(list((await self.scan(stage, key, table)).items())[:count])
 
 
+class NewerStore(Store):
+    """A store whose documents a newer version has written, with a field of its own."""
+
+    async def scan(self, stage: str, key: str, table: str) -> dict[str, str]:
+        found = await super().scan(stage, key, table)
+        return {id_: json.dumps({**json.loads(text), "colour": "red"}) for id_, text in found.items()}
+
+
 @dataclass
 class Scene:
     """A pipeline in memory whose index is guarded."""
@@ -89,7 +98,7 @@ class Scene:
             await self.index.upsert(await self.pipeline.index.points(collection, KEY))
 
 
-async def scene() -> Scene:
+async def scene(store: type[Store] = Store) -> Scene:
     """Two sessions of the demo conversation, remembered and indexed."""
     events = list(read_events(DEMO))
     second = [at for at, event in enumerate(events) if isinstance(event, SessionEnded)][1]
@@ -99,6 +108,7 @@ async def scene() -> Scene:
     await found.guard().open()
     await made.play(events)
     await found.fill()
+    made.store.__class__ = store
     return found
 
 
@@ -202,3 +212,17 @@ async def test_missing_points_hold_readiness_after_two_rounds_and_release_it():
     await found.fill()
     assert await check_index(guard, health, 1) == 0
     assert health.report().ready
+
+
+async def test_documents_of_a_newer_version_are_held_against_the_index_as_others_are():
+    """While a deploy rolls, and after one that was taken back: a worker watches the index of both."""
+    found, older = await scene(NewerStore), await scene()
+    guard, health = found.guard(), HealthState(phase=Phase.RUNNING)
+    await guard.open()
+    assert await check_index(guard, health, 0) == 0
+    store, index = found.pipeline.store, found.index
+    assert await compare_index(store, index, KEY, STAGES) == []
+    assert await document_ids(store, KEY) == await document_ids(older.pipeline.store, KEY)
+    some = list(await index.seqs(Collection.TREE, KEY))[:1]
+    await index.remove(Collection.TREE, KEY, some)
+    assert [entry.id for entry in await missing_entries(store, index, KEY, STAGES)] == some

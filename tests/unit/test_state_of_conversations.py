@@ -20,7 +20,7 @@ from eunoe.deploy.inspect.packed_state import PackedState
 from eunoe.deploy.inspect.state import CheckedState, check_state
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Scope
-from eunoe.schemas.errors import Refused
+from eunoe.schemas.errors import NewerVersion, Refused
 from eunoe.schemas.events import Ask
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.derive.index_audit import unfinished
@@ -187,8 +187,8 @@ def test_states_in_one_document_are_unpacked_one_after_the_other(serve: Serve, m
     with monkeypatch.context() as terminal:
         terminal.setattr(sys.stdout, "isatty", lambda: True)
         terminal.setattr(command, "print_json", whole.append)
-        states, lost = asyncio.run(command._read(Settings(), command.Wanted(None, keeps=True)))
-        command._print_document(states, sorted(lost))
+        states, left_out = asyncio.run(command._read(Settings(), command.Wanted(None, keeps=True)))
+        command._print_document(states, left_out)
     monkeypatch.setattr(PackedState, "whole", None)
     text = run("--all", "--dump", "--json")
     assert text == orjson.dumps(whole[0]).decode() + "\n"
@@ -196,5 +196,30 @@ def test_states_in_one_document_are_unpacked_one_after_the_other(serve: Serve, m
     assert [(one["key"], one["sha256"], one["state"]) for one in found["conversations"]] == [
         (line["key"], line["sha256"], line["state"]) for line in lines
     ]
-    assert list(found) == ["sha256", "agrees", "conversations", "lost_snapshots"]
+    assert list(found) == ["sha256", "agrees", "conversations", "lost_snapshots", "of_newer_version"]
     assert "state" not in json.loads(run("--all", "--json"))["conversations"][0]
+
+
+def test_a_conversation_that_a_newer_version_wrote_is_left_out_and_named(serve: Serve) -> None:
+    """Where a deploy was taken back, nothing else tells which conversations are to be derived again."""
+    pipeline = make_pipeline()
+    for name in ("a", "b"):
+        asyncio.run(pipeline.produce(utterance(1, "I moved to Oslo.", conversation=name), ended(conversation=name)))
+    scan = pipeline.store.scan
+
+    async def newer(stage: str, key: str, table: str) -> dict[str, str]:
+        found = await scan(stage, key, table)
+        is_newer = key == "default/b"
+        return {
+            id_: json.dumps({**json.loads(text), "mood": "gay"}) if is_newer else text for id_, text in found.items()
+        }
+
+    pipeline.store.scan = newer  # type: ignore[method-assign]
+    serve(pipeline)
+    done = CliRunner().invoke(app, ["--all", "--json"])
+    found = json.loads(done.stdout)
+    assert (done.exit_code, [one["key"] for one in found["conversations"]]) == (1, ["default/a"])
+    assert (found["lost_snapshots"], found["of_newer_version"]) == ([], ["default/b"])
+    assert done.stderr.startswith("default/b: a newer version of eunoe wrote what is stored")
+    with pytest.raises(NewerVersion, match="default/b"):
+        run("b")

@@ -1,11 +1,7 @@
 """Reads raw records: gives the event with its place in the order, or the reason to reject the record."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-
-from pydantic import ValidationError
 
 from eunoe.schemas.base import MAX_AGE, Contract, write_time
 from eunoe.schemas.decisions import Rejection, Scope
@@ -21,7 +17,7 @@ from eunoe.schemas.events import (
     UtteranceErased,
 )
 from eunoe.schemas.records import DeadLetterReason
-from eunoe.schemas.versions import ContractError, newer_fault
+from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
 from eunoe.streams.position import is_copy, record_log_time, record_position
 from eunoe.streams.record import UNREADABLE_HEADER, Record
@@ -29,18 +25,6 @@ from eunoe.streams.retries import is_late, read_retry
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.stage import ApplyOrder, StageSpec
-
-
-@contextmanager
-def waiting_for_newer(record: Record) -> Iterator[None]:
-    """Raise `NewerVersion` where the handling of a record meets what a newer version has stored or sent."""
-    try:
-        yield
-    except (ContractError, ValidationError) as error:
-        fault = newer_fault(error)
-        if fault is None:
-            raise
-        raise NewerVersion(f"{record.place}: {fault}") from None
 
 
 @dataclass(frozen=True, slots=True)

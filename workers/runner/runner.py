@@ -16,7 +16,7 @@ from eunoe.schemas.decisions import Rejection
 from eunoe.schemas.errors import NewerVersion, SnapshotLost, Unavailable
 from eunoe.schemas.ports import ParkingLot
 from eunoe.schemas.records import DeadLetterReason
-from eunoe.schemas.versions import ContractError
+from eunoe.schemas.versions import ContractError, waiting_for_newer
 from eunoe.streams.record import Lease, Record, Revoked
 from eunoe.streams.sealed_log import logged
 from eunoe.streams.sealed_records import open_record
@@ -32,7 +32,6 @@ from eunoe.workers.runner.inbound import (
     OrderedEvent,
     Promotion,
     read_record,
-    waiting_for_newer,
 )
 from eunoe.workers.runner.metrics import Part
 from eunoe.workers.runner.observer import Observer
@@ -126,7 +125,7 @@ class Runner:
     async def _apply_batch(self, batch: Sequence[OrderedEvent], _lease: Lease) -> bool:
         while not any(self._skips.reason(ordered.record) for ordered in batch):  # such a one is handled on its own
             try:
-                with waiting_for_newer(batch[0].record):
+                with waiting_for_newer(batch[0].record.place):
                     return await self._batches.apply(batch)
             except StaleState:
                 self._meter.stale += 1
@@ -148,7 +147,7 @@ class Runner:
         watchful: Lease = WatchfulLease(lease, self._skips, record)
         while True:
             try:
-                with waiting_for_newer(record):
+                with waiting_for_newer(record.place):
                     return await self._handle_once(record, watchful)
             except PassedOver:
                 watchful = lease

@@ -1,5 +1,6 @@
 """The documents of the tree."""
 
+import orjson
 from pydantic import Field
 
 from eunoe.schemas.base import Identifier, Name, Time, Value, absent
@@ -100,11 +101,14 @@ class TreeStats(Value):
 
 
 def index_entry(document: str) -> IndexEntry | None:
-    """The expected index entry of a node's document; `None` for the root. A new parent changes no point."""
-    node = TreeNode.from_json(document)
-    if node.parent is None:
+    """The expected index entry of a node's document, also of a newer version's; `None` for the root.
+
+    What the index has is read alone. A new parent changes no point.
+    """
+    raw = orjson.loads(document)
+    if raw["parent"] is None:
         return None
-    return IndexEntry(node.node_id, node.text, node.created, node.changed)
+    return IndexEntry(raw["node_id"], raw["text"], raw["created"], raw["changed"])
 
 
 TABLES = StageTables(

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+import orjson
+
 from eunoe.schemas.base import SpokenTime, Time, Value
 from eunoe.schemas.decisions import Collection, Drop, Point, Put, Write
 from eunoe.schemas.events import Provenance
@@ -254,10 +256,11 @@ def changed_in(memory: Memory) -> int:
 
 
 def index_entry(document: str) -> IndexEntry:
-    """The expected index entry of a memory's document."""
-    memory = Memory.from_json(document)
-    changed = changed_in(memory)
-    return IndexEntry(memory.memory_id, memory.text, changed, changed)
+    """The expected index entry of a memory's document, also of a newer version's: what the index has is read alone."""
+    raw = orjson.loads(document)
+    notes = (*filter(None, (raw["ending"],)), *raw["reinforced"], *raw["suspected"])
+    changed = max([raw["session"], *(note["session"] for note in notes)])
+    return IndexEntry(raw["memory_id"], raw["text"], changed, changed)
 
 
 TABLES = StageTables(
