@@ -20,7 +20,7 @@ from eunoe.deploy.local.kept import sync_directory
 from eunoe.deploy.local.lock import try_lock
 from eunoe.schemas.base import Identifier, Time, Value
 from eunoe.schemas.errors import Refused
-from eunoe.schemas.versions import describe
+from eunoe.schemas.versions import describe, newer_fault
 
 ANY_TENANT: Final = "*"
 """The tenant of a key that sees the dead letters of all tenants, and nothing else."""
@@ -233,6 +233,8 @@ def _read(path: Path) -> KeyDocument:
 
 
 def _unreadable(path: Path, error: OSError | ValueError) -> Refused:
+    if (newer := newer_fault(error)) is not None:
+        return Refused(f"a newer version of eunoe wrote {path} ({newer}): use that one")
     why = describe(error) if isinstance(error, ValidationError) else str(error)
     return Refused(
         f"{path}: not a file of keys: {why}; restore it, or remove it and make keys with `eunoe keys create`"

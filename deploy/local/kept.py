@@ -13,6 +13,7 @@ from eunoe.deploy.local.private import open_private
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.keys import KEY_BYTES
+from eunoe.schemas.versions import newer_fault
 
 _FACTS = "kept.json"
 _CLEAN = "clean"
@@ -102,7 +103,9 @@ class KeptData:
             return KeptFacts.from_json(path.read_bytes())
         except FileNotFoundError:
             return KeptFacts()
-        except ValidationError:
+        except ValidationError as fault:
+            if (newer := newer_fault(fault)) is not None:
+                raise Refused(f"a newer version of eunoe wrote {path} ({newer}): use that one") from None
             raise Refused(f"{path} is damaged: restore it, or choose another data directory") from None
 
     def _write(self, facts: KeptFacts) -> None:

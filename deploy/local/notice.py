@@ -8,6 +8,8 @@ from pydantic import Field, ValidationError
 from eunoe.deploy.local.kept import write_durably
 from eunoe.deploy.local.lock import DirectoryLock
 from eunoe.schemas.base import Value
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.versions import newer_fault
 
 NOTICE = "stack.json"
 MODEL_FAULT = "model-fault.txt"
@@ -48,13 +50,22 @@ class StackUrls(Value):
 def find_stack(directory: Path) -> StackUrls | None:
     """The stack that runs over a data directory; `None` where none does.
 
-    A notice without an owner, as a crash leaves it, counts as none.
+    A notice without an owner, as a crash leaves it, counts as none. Raises `Refused` where a newer version runs it:
+    what this one does not know of it may be how texts are to be kept.
     """
+    path = directory / NOTICE
     try:
-        urls = StackUrls.from_json((directory / NOTICE).read_bytes())
-    except (OSError, ValidationError):
+        text = path.read_bytes()
+    except OSError:
         return None
-    return urls if DirectoryLock(directory).is_held else None
+    if not DirectoryLock(directory).is_held:
+        return None
+    try:
+        return StackUrls.from_json(text)
+    except ValidationError as fault:
+        if (newer := newer_fault(fault)) is None:
+            return None
+        raise Refused(f"a newer version of eunoe runs in {directory} ({newer}): use its commands") from None
 
 
 def write_notice(directory: Path, urls: StackUrls) -> None:

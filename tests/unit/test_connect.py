@@ -1,6 +1,7 @@
 """The choice of the servers for a command: those of the environment, or of `eunoe up` in the same directory."""
 
 import base64
+import json
 import shlex
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -25,6 +26,8 @@ from eunoe.deploy.clients.live_settings import of_generation
 from eunoe.deploy.clients.models import check_endpoint_of_stack, own_endpoint
 from eunoe.deploy.doctor.findings import Findings, Level
 from eunoe.deploy.doctor.model import check_model, check_model_briefly
+from eunoe.deploy.gateway.keys import KeyFile
+from eunoe.deploy.local.kept import KeptData
 from eunoe.deploy.local.lock import DirectoryLock
 from eunoe.deploy.local.notice import StackUrls, write_notice
 from eunoe.deploy.settings import Settings, read_settings, reveal
@@ -192,6 +195,31 @@ def test_up_announces_the_endpoint_that_it_was_given_without_its_password(
     variables: dict[str, str], told: str | None
 ) -> None:
     assert own_endpoint(read_settings(), variables) == told
+
+
+def test_servers_of_a_newer_up_are_no_missing_ones(tmp_path: Path) -> None:
+    """It may keep texts in a way that this version does not know; "no servers" sent people to start others."""
+    with DirectoryLock(tmp_path):
+        write_notice(tmp_path, URLS)
+        newer = {**json.loads(URLS.to_json()), "sealed_with": "another key"}
+        (tmp_path / "stack.json").write_text(json.dumps(newer))
+        with pytest.raises(
+            Refused, match=r"a newer version of eunoe runs in .*sealed_with: .*: use its commands"
+        ) as told:
+            connected_settings(tmp_path)
+        assert "another key" not in str(told.value)
+        (tmp_path / "stack.json").write_text('{"kafka": ')
+        assert not connected_settings(tmp_path).kafka
+    (tmp_path / "stack.json").write_text(json.dumps(newer))
+    assert not connected_settings(tmp_path).kafka  # it was killed
+
+
+@pytest.mark.parametrize("name", ["kept.json", "keys.json"])
+def test_a_file_that_a_newer_version_wrote_is_not_called_damaged(tmp_path: Path, name: str) -> None:
+    """The advice for a damaged one is to go without it, and so without all memory or all keys."""
+    (tmp_path / name).write_text('{"mood": "gay"}')
+    with pytest.raises(Refused, match=rf"^a newer version of eunoe wrote \S*{name} \(.*mood: .*\): use that one$"):
+        KeptData(tmp_path).begin() if name == "kept.json" else KeyFile(tmp_path / name).add([])
 
 
 def test_the_generation_that_an_up_is_at_work_on_is_told(tmp_path: Path) -> None:
