@@ -273,8 +273,8 @@ class StageSpec:
 
     @property
     def retries(self) -> bool:
-        """Whether its dead letters may be retried; an ask that failed was answered with the error."""
-        return self.order in (ApplyOrder.POSITION, ApplyOrder.SESSION)
+        """Whether it decides a record that is sent back to it; a turn's place was taken by that of its failure."""
+        return self.order is not ApplyOrder.TURN
 
     @property
     def inputs(self) -> tuple[Topic, ...]:

@@ -89,10 +89,11 @@ def retry_obstacle(filed: Filed) -> str | None:
         return "its conversation is held because acknowledged writes were lost: run `eunoe repair CONVERSATION`"
     if spec is None:
         return f"unknown stage {letter.stage!r}"
-    if not spec.retries:
+    failed = letter.reason is DeadLetterReason.FAILED  # otherwise nothing was decided in its place
+    if failed and spec.order in (ApplyOrder.TURN, ApplyOrder.REQUEST):
         return "the ask was answered already, with an error or without memory: ask again, then discard the letter"
-    if spec.order is ApplyOrder.SESSION and letter.reason is not DeadLetterReason.FAILED:
-        return "its session was not skipped, so no stage waits for it: run `eunoe repair CONVERSATION`"
+    if not failed and spec.order in (ApplyOrder.SESSION, ApplyOrder.TURN):
+        return f"its {spec.order.value} was not skipped, so no stage waits for it: run `eunoe repair CONVERSATION`"
     return None
 
 

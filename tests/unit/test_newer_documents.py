@@ -1,5 +1,6 @@
 """State that a newer version wrote, met by an older process in a rolling upgrade: it waits, and loses nothing."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,9 +9,14 @@ from pydantic import ValidationError
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Decision, Outbox, Outcome, Work
+from eunoe.schemas.events import Ask
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import ContractError
+from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.record import Revoked
+from eunoe.streams.retries import retry_message
+from eunoe.streams.topics import Topic
+from tests.support.in_memory import letter_reasons, make_pipeline, utterance
 from tests.support.runner_bench import QUICK, Bench, Lease, Script, closed
 
 
@@ -98,3 +104,55 @@ async def test_other_faults_outside_a_decision_are_not_taken_for_it(fault: Excep
 def test_the_fault_that_pydantic_raises_is_the_one_meant():
     with pytest.raises(ValidationError, match="extra_forbidden"):
         Kept.from_json(NEWER)
+
+
+class Waiting:
+    """A stage that meets what a newer version wrote, until it is updated."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner, self.updated = inner, False
+
+    async def decide(self, work: Work[Any]) -> Outcome:
+        if not self.updated:
+            Kept.from_json(NEWER)
+        outcome: Outcome = await self.inner.decide(work)
+        return outcome
+
+    async def decide_batch(self, works: Sequence[Work[Any]]) -> Sequence[Decision]:
+        if not self.updated:
+            Kept.from_json(NEWER)
+        decisions: Sequence[Decision] = await self.inner.decide_batch(works)
+        return decisions
+
+
+async def test_an_ask_that_waited_in_vain_is_answered_when_it_is_sent_back():
+    """No error was sent in its place, as for one that failed, and no stage waits for it."""
+    stages: dict[str, Waiting] = {}
+
+    def wrap(name: str, stage: object) -> object:
+        stages[name] = Waiting(stage)
+        stages[name].updated = name != "respond"
+        return stages[name]
+
+    pipeline = make_pipeline(runner_settings=replace(QUICK, retry_limit_s=0.0), wrap=wrap)
+    await pipeline.produce(utterance(1, "Where do I live?", ask=Ask(request_id="r", record=False)))
+    (record,) = pipeline.log.records(Topic.DEAD_LETTERS)
+    letter, _ = read_dead_letter(record)
+    assert (letter.reason, pipeline.events(Topic.REPLIES)) == (DeadLetterReason.NEWER_VERSION, [])
+    stages["respond"].updated = True
+    for _again in range(2):
+        await pipeline.log.publish([retry_message(letter, replace(record, topic=letter.topic))])
+        await pipeline.run_until_idle()
+    (reply,) = pipeline.events(Topic.REPLIES)
+    assert (reply.request_id, reply.error) == ("r", None)
+
+
+async def test_events_that_wait_together_are_no_failure_of_the_stage(caplog: pytest.LogCaptureFixture):
+    def wrap(_name: str, stage: object) -> object:
+        return Waiting(stage)
+
+    made = make_pipeline(runner_settings=replace(QUICK, retry_limit_s=0.0), wrap=wrap)
+    pipeline = replace(made, in_batches=True)
+    await pipeline.produce(*(utterance(number, "I live in Oslo.") for number in range(1, 4)))
+    assert set(letter_reasons(pipeline.log)) == {DeadLetterReason.NEWER_VERSION}
+    assert "stage failed" not in caplog.text

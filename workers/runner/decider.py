@@ -140,7 +140,7 @@ class Decider:
     async def decide_batch(self, works: Sequence[Work[Any]]) -> Sequence[Decision] | None:
         """The stage's decisions of several events; `None` where it cannot or fails: decide each on its own then.
 
-        Raises `Unavailable` when a server is away.
+        Raises `Unavailable` when a server is away; what a newer version wrote is raised as it is (`newer_fault`).
         """
         if self._batch_stage is None:
             return None
@@ -154,6 +154,8 @@ class Decider:
         except (Unavailable, Revoked):
             raise
         except Exception as error:
+            if newer_fault(error) is not None:
+                raise
             self._log(works[0], error, f"{works[0].number} to {works[-1].number} in one batch")
             return None
         for work in works:
