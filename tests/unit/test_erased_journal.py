@@ -8,13 +8,18 @@ from eunoe.deploy.local import journal_erasing
 from eunoe.deploy.local.journal import Journal, JournalEntry, entry_of
 from eunoe.deploy.local.journal_erasing import erase_from_journal
 from eunoe.deploy.local.journal_sealing import open_entry, seal_entry
-from eunoe.schemas.decisions import Ledger
+from eunoe.schemas.decisions import Ledger, Scope
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.workers.derive.erased import start_of
+from eunoe.workers.derive.erased import INTAKE, start_of
 from eunoe.workers.derive.pipeline import TABLES
+from eunoe.workers.intake.erased import ERASED
+from eunoe.workers.intake.head import Head
+from eunoe.workers.intake.state import HEAD
 from eunoe.workers.registry import MEMORY_STAGES
+from eunoe.workers.stores.cached_state import CachedStateStore, state_cache
 from eunoe.workers.stores.data_keys import MemoryKeyStore
+from eunoe.workers.stores.memory import MemoryStore
 from tests.support.in_memory import ended, make_pipeline, utterance
 from tests.unit.test_erasure import EVERY_TURN, KEY, derive, erase, log_of, plain
 
@@ -74,6 +79,22 @@ async def test_a_replay_of_the_journal_makes_the_same_memory(tmp_path: Path, ids
     assert there.tables == derived.standing.tables
     await pipeline.produce(utterance(2, "I say it again."), utterance(60), ended())
     assert pipeline.dead_letters() == 0
+
+
+async def test_intake_looks_for_what_was_erased_before_it_has_handled_a_record_again() -> None:
+    """Else what a producer sends again after a stop that was not clean comes back."""
+    part = ErasedPart.of(await erase(log_of(plain()), "u2"))
+    start = start_of(part)
+    assert part is not None
+    assert start is not None
+    kept = MemoryStore()
+    await kept.swap(KEY, TABLES, start, Ledger())
+    cached = CachedStateStore(kept, INTAKE, state_cache())
+    await cached.ledger(Scope(INTAKE, KEY))
+    (head,) = await cached.fetch(INTAKE, KEY, HEAD, [HEAD])
+    assert head is not None
+    assert Head.from_json(head).salt == part.salt
+    assert await cached.fetch(INTAKE, KEY, ERASED, [part.hashed("u2")]) == ["{}"]
 
 
 def killed(*_: object) -> None:

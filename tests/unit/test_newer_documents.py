@@ -11,6 +11,7 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Decision, Outbox, Outcome, Work
 from eunoe.schemas.events import Ask
 from eunoe.schemas.records import DeadLetterReason
+from eunoe.schemas.replies import Reply
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.record import Revoked
@@ -144,6 +145,7 @@ async def test_an_ask_that_waited_in_vain_is_answered_when_it_is_sent_back():
         await pipeline.log.publish([retry_message(letter, replace(record, topic=letter.topic))])
         await pipeline.run_until_idle()
     (reply,) = pipeline.events(Topic.REPLIES)
+    assert isinstance(reply, Reply)
     assert (reply.request_id, reply.error) == ("r", None)
 
 

@@ -214,7 +214,7 @@ def test_a_conversation_that_a_newer_version_wrote_is_left_out_and_named(serve: 
             id_: json.dumps({**json.loads(text), "mood": "gay"}) if is_newer else text for id_, text in found.items()
         }
 
-    pipeline.store.scan = newer  # type: ignore[method-assign]
+    pipeline.store.scan = newer
     serve(pipeline)
     done = CliRunner().invoke(app, ["--all", "--json"])
     found = json.loads(done.stdout)

@@ -53,8 +53,10 @@ def start_of(part: ErasedPart | None) -> StoredConversation | None:
     head = Head(salt=part.salt)
     if numbers is not None:
         head = head.model_copy(update={**numbers.model_dump(), "turn_closed": numbers.turn})
+    # a stage whose ledger is empty has no documents, and intake would not look for what is erased
+    begun = {INTAKE: Ledger(lates=1)}
     return StoredConversation(
-        ledgers={} if numbers is None else {stage: _ledger(stage, part.until, numbers) for stage in MEMORY_STAGES},
+        ledgers=begun if numbers is None else {stage: _ledger(stage, part.until, numbers) for stage in MEMORY_STAGES},
         tables={
             (INTAKE, HEAD): {HEAD: head.model_dump_json()},
             (INTAKE, ERASED): dict.fromkeys(sorted(part.refused), "{}"),
