@@ -122,7 +122,7 @@ class HttpMemoryClient(ConversationClient):
         )
         request = GatewayRequest("POST", f"{self._path}/recall", body, waits=True)
         try:
-            return Recalled.from_json(await self._gateway.request(request, timeout))
+            return Recalled.model_validate_json(await self._gateway.request(request, timeout), extra="ignore")
         except GatewayFailed as late:
             if late.status != HTTPStatus.GATEWAY_TIMEOUT:
                 raise
@@ -145,7 +145,8 @@ class HttpMemoryClient(ConversationClient):
         time = None if at is None else write_time(in_utc(at))
         query = urlencode(_given(person=person, budget_tokens=budget_tokens, at=time))
         found = await self._gateway.request(GatewayRequest("GET", f"{self._path}/profile?{query}"), timeout)
-        return PersonProfile.model_validate(orjson.loads(found)["profile"])
+        # a gateway of a newer version may say more
+        return PersonProfile.model_validate(orjson.loads(found)["profile"], extra="ignore")
 
     async def place(self, *, timeout: float = 30.0) -> str:
         """The present place of the feed: read memory, then follow `remembered` from here, and nothing is missed.
@@ -188,7 +189,7 @@ class HttpMemoryClient(ConversationClient):
                 async for event in events:
                     last = event.id or last
                     if event.event == "reply":
-                        return Reply.from_json(event.data)
+                        return Reply.model_validate_json(event.data, extra="ignore")
                     if event.event == "error":
                         raise self._fault(event.data, request_id)
             raise self._gateway.ended_early()
@@ -214,7 +215,7 @@ class HttpMemoryClient(ConversationClient):
 def _reply_in(problem: GatewayProblem) -> Reply | None:
     """The reply of a problem; `None` where it has none, or one of a newer version."""
     try:
-        return None if problem.reply is None else Reply.model_validate(problem.reply)
+        return None if problem.reply is None else Reply.model_validate(problem.reply, extra="ignore")
     except ValidationError:
         return None
 

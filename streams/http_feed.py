@@ -83,9 +83,9 @@ async def remembered_feed(
                         raise gateway.problem(event.data)
                     before, last = last, event.id or last
                     if event.event == "remembered" and last is not None:
-                        yield FeedEvent(last, RememberedSession.from_json(event.data))
+                        yield FeedEvent(last, RememberedSession.model_validate_json(event.data, extra="ignore"))
                     elif event.event == "derived" and last is not None:
-                        yield FeedEvent(last, None, DerivedConversation.from_json(event.data))
+                        yield FeedEvent(last, None, DerivedConversation.model_validate_json(event.data, extra="ignore"))
                     elif event.event == "reset" and last is not None and last != before:
                         yield FeedEvent(last, None)  # the first event of the next stream, which has its place
         await asyncio.sleep(random.uniform(*_PAUSE_S))  # noqa: S311 - so that clients do not come all at once

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 import httpx
 import httpx2
+import orjson
 import pytest
 from pydantic import SecretStr
 
@@ -500,3 +501,26 @@ async def test_an_option_that_does_not_exist_is_refused_before_anything_is_sent(
         with pytest.raises(TypeError, match="'utterance'"):
             await memory.ask("Where?", speaker="Ann", **misspelt)
     assert script.seen == []
+
+
+async def test_answers_of_a_newer_gateway_are_read_without_what_they_add(tmp_path, monkeypatch):
+    gateway = make_gateway(tmp_path)
+    async with gateway.served() as http:
+        key = http.headers["authorization"].split()[1]
+        async with HttpMemoryClient(str(http.base_url), key=key, conversation_id="c", tenant="acme") as memory:
+            await memory.utter("I moved to Lyon in March.", speaker="Ann")
+            await memory.end_session()
+            request = memory._gateway.request
+
+            async def newer(*words: object) -> bytes:
+                answer = orjson.loads(await request(*words))
+                told = answer.get("profile", answer)
+                for item in (told, *told.get("items", ())):
+                    item["mood"] = "gay"
+                return orjson.dumps(answer)
+
+            before = await memory.profile(), await memory.recall("Where does Ann live?")
+            monkeypatch.setattr(memory._gateway, "request", newer)
+            after = await memory.profile(), await memory.recall("Where does Ann live?")
+    assert [item.text for item in after[0].items] == [item.text for item in before[0].items]
+    assert after[1].text == before[1].text
