@@ -106,7 +106,7 @@ def index_entry(document: str) -> IndexEntry | None:
     What the index has is read alone. A new parent changes no point.
     """
     raw = orjson.loads(document)
-    if raw["parent"] is None:
+    if raw.get("parent") is None:
         return None
     return IndexEntry(raw["node_id"], raw["text"], raw["created"], raw["changed"])
 

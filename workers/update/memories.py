@@ -258,7 +258,7 @@ def changed_in(memory: Memory) -> int:
 def index_entry(document: str) -> IndexEntry:
     """The expected index entry of a memory's document, also of a newer version's: what the index has is read alone."""
     raw = orjson.loads(document)
-    notes = (*filter(None, (raw["ending"],)), *raw["reinforced"], *raw["suspected"])
+    notes = (*filter(None, (raw.get("ending"),)), *raw.get("reinforced", ()), *raw.get("suspected", ()))
     changed = max([raw["session"], *(note["session"] for note in notes)])
     return IndexEntry(raw["memory_id"], raw["text"], changed, changed)
 
