@@ -7,7 +7,7 @@ from eunoe.schemas.keys import KeyStore
 from eunoe.streams.admin import check_log_is_open
 from eunoe.streams.reader import read_all, read_partition
 from eunoe.streams.record import Record
-from eunoe.streams.sealed_log import restored
+from eunoe.streams.sealed.log import restored
 from eunoe.streams.settings import KafkaSettings, partition_of
 from eunoe.streams.topics import Topic, TopicNames
 

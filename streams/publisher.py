@@ -18,7 +18,7 @@ from eunoe.streams.access import how_to_see_topics, why_denied
 from eunoe.streams.admin import settled_topics
 from eunoe.streams.producer import KafkaProducer, ReplacedProducer
 from eunoe.streams.record import Message, RecordPlace
-from eunoe.streams.sealed_messages import sealed
+from eunoe.streams.sealed.messages import sealed
 from eunoe.streams.settings import KafkaSettings, partition_of
 from eunoe.streams.topics import TOPICS, Topic, TopicNames
 from eunoe.streams.tracing import TRACE_HEADER, SpanKind, span

@@ -45,8 +45,8 @@ from eunoe.schemas.events import Strategy
 from eunoe.workers.segment.settings import SegmentSettings
 from eunoe.workers.segment.spec import segmenter_of
 from eunoe.workers.stage import Dependencies
-from eunoe.workers.stores.memory import MemoryStore
-from eunoe.workers.stores.memory_index import MemoryIndex
+from eunoe.workers.stores.state.memory_store import MemoryStore
+from eunoe.workers.stores.vectors.memory_index import MemoryIndex
 
 WITH_MODEL = "with model"
 

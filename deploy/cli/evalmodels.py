@@ -18,7 +18,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.deploy.settings.sections import Language
 from eunoe.schemas.events import Strategy
 from eunoe.schemas.model_ports import LanguageModel
-from eunoe.workers.stores.answers import MemoryAnswers
+from eunoe.workers.stores.records.answers import MemoryAnswers
 
 NO_MODEL = "set OPENAI_BASE_URL (and OPENAI_API_KEY), and EUNOE_MODEL for the model's name"
 

@@ -42,7 +42,7 @@ from eunoe.deploy.evaluate.replies import ReplyEvalOptions, ReplyRow, evaluate_r
 from eunoe.deploy.evaluate.report import EvalReport, check_folder, hashes
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
-from eunoe.workers.models.metering import Prices
+from eunoe.workers.models.questions.metering import Prices
 
 
 def replies(

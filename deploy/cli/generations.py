@@ -7,7 +7,7 @@ from rich.text import Text
 from eunoe.deploy.cli.output import Json, console, listing, print_json
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.generations.promotion import list_generations
-from eunoe.workers.stores.generations import Listed
+from eunoe.workers.stores.records.generations import Listed
 
 
 def generations(as_json: Json = False) -> None:

@@ -22,7 +22,7 @@ from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key
 from eunoe.streams.admin import check_partitions
-from eunoe.workers.stores.redis_transplants import RedisTransplants
+from eunoe.workers.stores.state.transplants import RedisTransplants
 
 
 def repair(

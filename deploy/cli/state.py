@@ -28,9 +28,9 @@ from eunoe.schemas.identity import conversation_key, split_key
 from eunoe.schemas.ports import VectorIndex
 from eunoe.schemas.versions import waiting_for_newer
 from eunoe.workers.derive.digest import hash_of_all
-from eunoe.workers.stores.memory import MemoryStore
-from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.stores.state.memory_store import MemoryStore
+from eunoe.workers.stores.state.redis_store import RedisStore
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
 
 SHOWN = 20
 """Disagreements that are printed one by one; the JSON has all."""

@@ -15,7 +15,7 @@ from eunoe.deploy.process.supervisor import RESTED
 from eunoe.deploy.process.worker import run_worker
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
-from eunoe.workers.models.metering import ASKING_STAGES
+from eunoe.workers.models.questions.metering import ASKING_STAGES
 from eunoe.workers.registry import GROUPS, STAGES
 
 

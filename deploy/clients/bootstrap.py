@@ -13,25 +13,25 @@ from eunoe.deploy.settings import NO_SERVERS, Settings, reveal
 from eunoe.schemas.errors import Refused
 from eunoe.streams.publisher import KafkaPublisher
 from eunoe.workers.derive.index_guard import GuardedIndex, IndexGuard
-from eunoe.workers.models.metering import Usage
-from eunoe.workers.models.openai import OpenAIModel
-from eunoe.workers.models.recording import RecordedModel
+from eunoe.workers.models.endpoint.language_model import OpenAIModel
+from eunoe.workers.models.questions.metering import Usage
+from eunoe.workers.models.questions.recording import RecordedModel
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.stage import Dependencies
-from eunoe.workers.stores.answers import LoggedAnswers, RedisAnswers, WriteOnlyAnswers
-from eunoe.workers.stores.connection import RedisClient, RedisConnection
-from eunoe.workers.stores.data_keys import CachedKeys
-from eunoe.workers.stores.erased_snapshots import ErasedSnapshots
-from eunoe.workers.stores.index_record import RedisIndexRecord
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.profiles import RedisProfiles
-from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.qdrant_rest import QdrantRest
-from eunoe.workers.stores.redis import RedisStore
-from eunoe.workers.stores.redis_log_positions import RedisLogPositions
-from eunoe.workers.stores.redis_positions import RedisHandledPositions
-from eunoe.workers.stores.redis_transplants import RedisTransplants
+from eunoe.workers.stores.cold.erased_snapshots import ErasedSnapshots
+from eunoe.workers.stores.data_keys.cached import CachedKeys
+from eunoe.workers.stores.positions.redis_log_positions import RedisLogPositions
+from eunoe.workers.stores.positions.redis_positions import RedisHandledPositions
+from eunoe.workers.stores.records.answers import LoggedAnswers, RedisAnswers, WriteOnlyAnswers
+from eunoe.workers.stores.records.index_record import RedisIndexRecord
+from eunoe.workers.stores.records.profiles import RedisProfiles
+from eunoe.workers.stores.redis.connection import RedisClient, RedisConnection
+from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.state.redis_store import RedisStore
+from eunoe.workers.stores.state.transplants import RedisTransplants
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
+from eunoe.workers.stores.vectors.qdrant_rest import QdrantRest
 
 DAY_S = 86_400
 

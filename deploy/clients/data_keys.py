@@ -8,10 +8,10 @@ from eunoe.deploy.clients.redis import open_redis_url
 from eunoe.deploy.clients.redis_url import SETTING, parse_redis_url
 from eunoe.deploy.settings import Settings, reveal
 from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
-from eunoe.workers.stores.data_keys import CachedKeys
-from eunoe.workers.stores.data_keys_redis import RedisKeyStore
-from eunoe.workers.stores.data_keys_sqlite import SqliteKeyStore
-from eunoe.workers.stores.key_wrapping import OperatorKeys
+from eunoe.workers.stores.data_keys.cached import CachedKeys
+from eunoe.workers.stores.data_keys.redis_keys import RedisKeyStore
+from eunoe.workers.stores.data_keys.sqlite_keys import SqliteKeyStore
+from eunoe.workers.stores.data_keys.wrapping import OperatorKeys
 
 STORE = "EUNOE_KEYS__STORE"
 

@@ -10,8 +10,8 @@ from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.settings import Settings, reveal
 from eunoe.schemas.erasure import ErasedPart, ErasureLedger, erased_parts
 from eunoe.schemas.errors import Refused
-from eunoe.workers.stores.erasures import AppliedErasures, RedisErasures
-from eunoe.workers.stores.sqlite_erasures import SqliteErasures
+from eunoe.workers.stores.erasures.ledgers import AppliedErasures, RedisErasures
+from eunoe.workers.stores.erasures.sqlite_ledger import SqliteErasures
 
 NO_LEDGER = (
     "no ledger of erasures: set EUNOE_ERASURES to a file, or to the URL of a Redis of its own, for every process of"

@@ -11,7 +11,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.deploy.settings.deciding import DECIDING
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.versions import describe
-from eunoe.workers.stores.generations import FIRST, Generations, RedisGenerations
+from eunoe.workers.stores.records.generations import FIRST, Generations, RedisGenerations
 
 
 async def live_settings(settings: Settings) -> Settings:

@@ -14,15 +14,15 @@ from eunoe.deploy.settings.sections import Language
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.model_ports import Compressor, Embedder, LanguageModel
 from eunoe.schemas.redact import without_login
-from eunoe.workers.models.compression import LLMLinguaCompressor, LLMLinguaSettings, OfflineCompressor
-from eunoe.workers.models.dialect import Sampling
-from eunoe.workers.models.embedding import FastembedEmbedder, FastembedSettings, WordLlamaEmbedder
-from eunoe.workers.models.embedding_endpoint import EndpointEmbedder, EndpointEmbedderSettings
-from eunoe.workers.models.endpoint import OPENAI_URL, Endpoint
-from eunoe.workers.models.openai import OpenAIModel, OpenAISettings, SharedClient
-from eunoe.workers.models.profile import Profiles, profile_name
-from eunoe.workers.models.profile_keeper import ProfileKeeper
-from eunoe.workers.models.recording import Answers, RecordedModel
+from eunoe.workers.models.endpoint.client import OPENAI_URL, Endpoint
+from eunoe.workers.models.endpoint.dialect import Sampling
+from eunoe.workers.models.endpoint.embedding_endpoint import EndpointEmbedder, EndpointEmbedderSettings
+from eunoe.workers.models.endpoint.language_model import OpenAIModel, OpenAISettings, SharedClient
+from eunoe.workers.models.endpoint.profile import Profiles, profile_name
+from eunoe.workers.models.endpoint.profile_keeper import ProfileKeeper
+from eunoe.workers.models.local.compression import LLMLinguaCompressor, LLMLinguaSettings, OfflineCompressor
+from eunoe.workers.models.local.embedding import FastembedEmbedder, FastembedSettings, WordLlamaEmbedder
+from eunoe.workers.models.questions.recording import Answers, RecordedModel
 
 Environment = Mapping[str, str]
 

@@ -18,7 +18,7 @@ from eunoe.deploy.clients.redis_connections import QuickPool, SocketConnection, 
 from eunoe.deploy.clients.redis_tls import wrong_scheme
 from eunoe.deploy.clients.redis_url import SETTING, RedisKind, RedisUrl, parse_redis_url
 from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
-from eunoe.workers.stores.connection import RedisClient, is_closed
+from eunoe.workers.stores.redis.connection import RedisClient, is_closed
 
 CONNECTIONS: Final = 64
 """Connections of a process, shared by hundreds of conversations; a caller waits for a free one."""

@@ -12,7 +12,7 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import DataError
 
-from eunoe.workers.stores.connection import is_closed
+from eunoe.workers.stores.redis.connection import is_closed
 
 
 class _PackedInC(AbstractConnection):

@@ -9,13 +9,13 @@ from eunoe.deploy.settings import NO_SERVERS, Settings, reveal
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.ports import ColdStore
 from eunoe.streams.publisher import KafkaPublisher
-from eunoe.workers.stores.cold import ColdAccess
-from eunoe.workers.stores.cold_mark import generation_folder
-from eunoe.workers.stores.cold_stores import cold_store
-from eunoe.workers.stores.connection import RedisClient
-from eunoe.workers.stores.data_keys import CachedKeys
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.stores.cold.conversations import ColdAccess
+from eunoe.workers.stores.cold.mark import generation_folder
+from eunoe.workers.stores.cold.stores import cold_store
+from eunoe.workers.stores.data_keys.cached import CachedKeys
+from eunoe.workers.stores.redis.connection import RedisClient
+from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.state.redis_store import RedisStore
 
 
 def store_keys(settings: Settings) -> Keys:

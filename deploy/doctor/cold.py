@@ -8,8 +8,8 @@ from eunoe.deploy.doctor.findings import Findings
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.ports import ColdStore
-from eunoe.workers.stores.cold_mark import ColdMark
-from eunoe.workers.stores.connection import RedisConnection
+from eunoe.workers.stores.cold.mark import ColdMark
+from eunoe.workers.stores.redis.connection import RedisConnection
 
 _SIZE = 64
 

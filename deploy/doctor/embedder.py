@@ -11,9 +11,9 @@ from eunoe.deploy.doctor.findings import Findings
 from eunoe.deploy.settings import Settings
 from eunoe.deploy.settings.embedders import EmbedderKind, EmbedderName, embedder_name
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.workers.models.compression import check_llmlingua
-from eunoe.workers.models.embedding import check_fastembed
-from eunoe.workers.stores.embedder_probe import PROBE_TEXT, RedisEmbedderProbe, changed_model
+from eunoe.workers.models.local.compression import check_llmlingua
+from eunoe.workers.models.local.embedding import check_fastembed
+from eunoe.workers.stores.records.embedder_probe import PROBE_TEXT, RedisEmbedderProbe, changed_model
 
 
 async def check_embedder(settings: Settings, environment: Environment, findings: Findings) -> None:

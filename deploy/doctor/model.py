@@ -14,7 +14,7 @@ from eunoe.deploy.doctor.findings import Findings
 from eunoe.deploy.doctor.profile import LearnedProfile, keep_profile, thoughts_of
 from eunoe.deploy.settings import Settings
 from eunoe.deploy.settings.sections import Language
-from eunoe.workers.models.endpoint import OPENAI_URL
+from eunoe.workers.models.endpoint.client import OPENAI_URL
 
 REPLY_TOKENS = 300
 LONGEST_ANSWER = 4096
@@ -72,7 +72,7 @@ async def _open_prober(settings: Settings, environment: Environment) -> AsyncIte
 
 
 def _import_client() -> None:
-    import openai  # noqa: F401, PLC0415 - see eunoe.workers.models.endpoint
+    import openai  # noqa: F401, PLC0415 - see eunoe.workers.models.endpoint.client
 
 
 def _is_asked(settings: Settings, environment: Environment, findings: Findings) -> bool:

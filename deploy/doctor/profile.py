@@ -10,10 +10,10 @@ from eunoe.deploy.doctor.endpoint.probe import Prober
 from eunoe.deploy.doctor.findings import Findings
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Unavailable
-from eunoe.workers.models.dialect import Dialect
-from eunoe.workers.models.profile import profile_name
-from eunoe.workers.models.profile_keeper import ProfileKeeper
-from eunoe.workers.stores.profiles import RedisProfiles
+from eunoe.workers.models.endpoint.dialect import Dialect
+from eunoe.workers.models.endpoint.profile import profile_name
+from eunoe.workers.models.endpoint.profile_keeper import ProfileKeeper
+from eunoe.workers.stores.records.profiles import RedisProfiles
 
 LEAST_THOUGHTS = 1024
 

@@ -15,9 +15,9 @@ from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings, reveal
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.workers.stores.index_record import RedisIndexRecord, lost_reason
-from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.qdrant_rest import qdrant_address
+from eunoe.workers.stores.records.index_record import RedisIndexRecord, lost_reason
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
+from eunoe.workers.stores.vectors.qdrant_rest import qdrant_address
 
 LEAST_VERSION = (1, 16)
 """Conditional writes (``update_filter``) came with Qdrant 1.16."""

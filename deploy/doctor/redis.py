@@ -11,7 +11,7 @@ from eunoe.deploy.doctor.redis_writes import check_server, check_writes, info_by
 from eunoe.deploy.process.durability import durability_faults, settings_by_server
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.workers.stores.connection import RedisClient, RedisConnection
+from eunoe.workers.stores.redis.connection import RedisClient, RedisConnection
 
 
 async def check_redis(settings: Settings, findings: Findings) -> None:

@@ -9,7 +9,7 @@ from redis.exceptions import MovedError, ResponseError
 
 from eunoe.deploy.doctor.findings import Findings
 from eunoe.deploy.process.durability import evicted
-from eunoe.workers.stores.connection import RedisClient, as_text
+from eunoe.workers.stores.redis.connection import RedisClient, as_text
 
 NEARLY_FULL: Final = 0.85
 """The share of the memory limit from which it is nearly used up."""

@@ -9,9 +9,9 @@ from eunoe.deploy.evaluate.indexed import IndexedConversation
 from eunoe.schemas.events import Line, Strategy
 from eunoe.schemas.model_ports import LanguageModel
 from eunoe.schemas.replies import Source
-from eunoe.workers.models.metering import Usage
-from eunoe.workers.models.openai import OpenAIModel
-from eunoe.workers.models.recording import RecordedModel
+from eunoe.workers.models.endpoint.language_model import OpenAIModel
+from eunoe.workers.models.questions.metering import Usage
+from eunoe.workers.models.questions.recording import RecordedModel
 from eunoe.workers.respond import spec
 from eunoe.workers.respond.context import Context, Row, latest, line_row, make_context, write_day, write_row
 from eunoe.workers.respond.replier import DraftReply, Replier, ReplyTask

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from eunoe.deploy.evaluate.report import OFFLINE
 from eunoe.schemas.model_ports import LanguageModel
-from eunoe.workers.models.metering import ItemCounts, ItemOutcome
+from eunoe.workers.models.questions.metering import ItemCounts, ItemOutcome
 
 Counts = Mapping[str, Mapping[str, int]]
 """Stage → outcome → items."""

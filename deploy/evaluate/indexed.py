@@ -12,7 +12,7 @@ from eunoe.workers.compress.reads import read_stats
 from eunoe.workers.derive.in_memory import InMemoryPipeline, select_stages
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.context import Context
-from eunoe.workers.respond.sources import Query, RecallSource
+from eunoe.workers.respond.recall.sources import Query, RecallSource
 from eunoe.workers.respond.strategies import recall_sources
 from eunoe.workers.stage import Build, Dependencies
 from eunoe.workers.text.tokens import count_tokens

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.model_ports import LanguageModel, Prompt
-from eunoe.workers.models.asking import ask_checked, delimited
+from eunoe.workers.models.questions.asking import ask_checked, delimited
 
 JudgedT = TypeVar("JudgedT", bound=Value)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from eunoe.deploy.clients.models import open_compressor, open_embedder, open_language
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.model_ports import Compressor, Embedder, LanguageModel
-from eunoe.workers.models.compression import OfflineCompressor
-from eunoe.workers.stores.answers import MemoryAnswers
+from eunoe.workers.models.local.compression import OfflineCompressor
+from eunoe.workers.stores.records.answers import MemoryAnswers
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from eunoe.deploy.evaluate.textscores import bert_score, bleu, rouge_l, token_f1
 from eunoe.deploy.progress import Advance
 from eunoe.schemas.events import DEFAULT_AGENT
 from eunoe.schemas.model_ports import LanguageModel
-from eunoe.workers.models.metering import Prices, Usage
+from eunoe.workers.models.questions.metering import Prices, Usage
 from eunoe.workers.respond.context import write_day
 
 AT_ONCE = 16

@@ -23,7 +23,7 @@ from eunoe.streams.dead_letters import (
     read_dead_letter,
 )
 from eunoe.streams.record import Record
-from eunoe.streams.sealed_letters import open_letter
+from eunoe.streams.sealed.letters import open_letter
 from eunoe.streams.topics import Topic
 
 MAX_LETTERS: Final = 50_000

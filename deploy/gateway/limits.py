@@ -12,8 +12,8 @@ from typing import Final, Protocol
 
 from eunoe.deploy.gateway.redis_absence import AWAY_S, RedisAbsence
 from eunoe.schemas.errors import Unavailable
-from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script
-from eunoe.workers.stores.keys import rate_key
+from eunoe.workers.stores.redis.connection import RedisClient, RedisConnection, Script
+from eunoe.workers.stores.redis.keys import rate_key
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from pydantic import Field
 from eunoe.deploy.observability.process_records import ProcessStatus
 from eunoe.schemas.base import Time, Value
 from eunoe.schemas.records import DeadLetter
-from eunoe.workers.stores.generations import GenerationState
+from eunoe.workers.stores.records.generations import GenerationState
 
 
 class StageState(Value):

@@ -15,7 +15,7 @@ from eunoe.schemas.position_ports import HandledPositions
 from eunoe.streams.feed import Subscription, Takes
 from eunoe.streams.record import Publisher, Record, RecordPlace
 from eunoe.streams.topics import Topic
-from eunoe.workers.stores.generations import Listed
+from eunoe.workers.stores.records.generations import Listed
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,13 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import EunoeError, Unavailable
 from eunoe.schemas.ports import StateStore
 from eunoe.streams.topics import TopicNames
-from eunoe.workers.stores.connection import RedisClient, RedisConnection, as_text
-from eunoe.workers.stores.data_keys import CachedKeys
-from eunoe.workers.stores.generations import Listed, RedisGenerations, listed
-from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.qdrant_rest import QdrantRest
-from eunoe.workers.stores.redis_log_positions import RedisActivityList
-from eunoe.workers.stores.redis_positions import RedisHandledPositions
+from eunoe.workers.stores.data_keys.cached import CachedKeys
+from eunoe.workers.stores.positions.redis_log_positions import RedisActivityList
+from eunoe.workers.stores.positions.redis_positions import RedisHandledPositions
+from eunoe.workers.stores.records.generations import Listed, RedisGenerations, listed
+from eunoe.workers.stores.redis.connection import RedisClient, RedisConnection, as_text
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
+from eunoe.workers.stores.vectors.qdrant_rest import QdrantRest
 
 POINTER_S: Final = 0.5
 """Time for which the pointer to the live generation is believed."""

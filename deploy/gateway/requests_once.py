@@ -9,7 +9,7 @@ from eunoe.deploy.gateway.results import LogPosition
 from eunoe.schemas.base import Identifier, SpokenTime, Value, by_instant
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.identity import content_digest
-from eunoe.workers.stores.keys import note_key
+from eunoe.workers.stores.redis.keys import note_key
 
 NOTE_S: Final = 86_400
 """Seconds for which a request is remembered."""

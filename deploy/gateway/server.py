@@ -43,7 +43,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
 from eunoe.streams.cancelling import cancelled
 from eunoe.workers.runner.backoff import Outages, UnboundedLease
-from eunoe.workers.stores.processes import RedisProcesses
+from eunoe.workers.stores.records.processes import RedisProcesses
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from eunoe.deploy.progress import ReportProgress
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.streams.record import Record
-from eunoe.streams.sealed_log import position_in_log
+from eunoe.streams.sealed.log import position_in_log
 from eunoe.workers.derive.pipeline import Derivation, Derived, Deriver
 
 

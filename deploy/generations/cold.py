@@ -9,12 +9,12 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.streams.settings import partition_of
 from eunoe.workers.registry import STAGES
-from eunoe.workers.stores.cold import repairing
-from eunoe.workers.stores.cold_mark import ColdMark
-from eunoe.workers.stores.connection import RedisClient, RedisConnection, as_text
-from eunoe.workers.stores.freezer import Freezer
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.snapshot import Stub
+from eunoe.workers.stores.cold.conversations import repairing
+from eunoe.workers.stores.cold.freezer import Freezer
+from eunoe.workers.stores.cold.mark import ColdMark
+from eunoe.workers.stores.cold.snapshot import Stub
+from eunoe.workers.stores.redis.connection import RedisClient, RedisConnection, as_text
+from eunoe.workers.stores.redis.keys import Keys
 
 _SCAN_COUNT: Final = 1_000
 _TRIES: Final = 5

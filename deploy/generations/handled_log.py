@@ -18,7 +18,7 @@ from eunoe.streams.dead_letters import Filed
 from eunoe.streams.log_reader import ConversationLog
 from eunoe.streams.position import position
 from eunoe.streams.record import Record
-from eunoe.streams.sealed_log import position_in_log
+from eunoe.streams.sealed.log import position_in_log
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 

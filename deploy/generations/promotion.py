@@ -26,7 +26,7 @@ from eunoe.streams.reader import partitions_of
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.registry import STAGES
-from eunoe.workers.stores.generations import (
+from eunoe.workers.stores.records.generations import (
     FIRST,
     Generation,
     GenerationState,
@@ -36,7 +36,7 @@ from eunoe.workers.stores.generations import (
     forget_generation,
     listed,
 )
-from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
 
 POLL_S = 0.5
 STALLED_S = 60.0

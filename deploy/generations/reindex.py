@@ -18,8 +18,8 @@ from eunoe.schemas.model_ports import Embedder
 from eunoe.schemas.versions import waiting_for_newer
 from eunoe.workers.derive.index_audit import Disagreement, compare_index, missing_entries
 from eunoe.workers.registry import STAGES
-from eunoe.workers.stores.index_record import RedisIndexRecord, lost_reason
-from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.records.index_record import RedisIndexRecord, lost_reason
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
 
 log = logging.getLogger(__name__)
 

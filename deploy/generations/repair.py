@@ -29,8 +29,8 @@ from eunoe.workers.intake.settings import BlendMode, IntakeSettings
 from eunoe.workers.runner.blocked import BlockReason
 from eunoe.workers.runner.failure_limit import FailureLimit
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
-from eunoe.workers.stores.blocked import RedisBlocked
-from eunoe.workers.stores.redis_transplants import RedisTransplants
+from eunoe.workers.stores.records.blocked import RedisBlocked
+from eunoe.workers.stores.state.transplants import RedisTransplants
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """Copies what `conversations` holds from before there was a key store into the sealed log; then it may be let go.
 
 From the last record to the first: of a conversation, `log` has at any time all records from some position on
-(`eunoe.streams.sealed_log`). So an interrupted run is continued by another one, and readers see no hole.
+(`eunoe.streams.sealed.log`). So an interrupted run is continued by another one, and readers see no hole.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -24,8 +24,8 @@ from eunoe.streams.admin import check_partitions
 from eunoe.streams.codec import decode
 from eunoe.streams.reader import read_all, read_range, topic_size
 from eunoe.streams.record import Message, Publisher, Record
-from eunoe.streams.sealed_log import logged, position_in_log
-from eunoe.streams.sealed_records import key_id_of
+from eunoe.streams.sealed.log import logged, position_in_log
+from eunoe.streams.sealed.records import key_id_of
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topic_settings import check_alterable, set_retention
 from eunoe.streams.topics import Topic

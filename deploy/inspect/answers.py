@@ -10,8 +10,8 @@ from eunoe.schemas.keys import KeyStore
 from eunoe.schemas.records import RecordedAnswer
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.reader import read_all
-from eunoe.streams.sealed_answers import split_request
-from eunoe.streams.sealed_records import open_record
+from eunoe.streams.sealed.answers import split_request
+from eunoe.streams.sealed.records import open_record
 from eunoe.streams.topics import Topic
 
 

@@ -14,8 +14,8 @@ from eunoe.streams.dead_letters import Closing, Filed, closing_message, file_let
 from eunoe.streams.reader import read_all, read_one
 from eunoe.streams.record import Publisher, Record, RecordPlace
 from eunoe.streams.retries import retry_message
-from eunoe.streams.sealed_letters import opened_letters
-from eunoe.streams.sealed_records import open_record
+from eunoe.streams.sealed.letters import opened_letters
+from eunoe.streams.sealed.records import open_record
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stage import ApplyOrder

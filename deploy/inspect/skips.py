@@ -9,7 +9,7 @@ from eunoe.streams.reader import read_one
 from eunoe.streams.record import RecordPlace
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.skips import skip_name
-from eunoe.workers.stores.skips import RedisSkips
+from eunoe.workers.stores.records.skips import RedisSkips
 
 
 @dataclass(frozen=True, slots=True)

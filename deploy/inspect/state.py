@@ -12,8 +12,8 @@ from eunoe.workers.derive.digest import Document, StateRow, hash_state
 from eunoe.workers.derive.index_audit import Finding, Unfinished, compare_index, unfinished
 from eunoe.workers.intake.state import HEAD
 from eunoe.workers.registry import STAGES
-from eunoe.workers.stores.memory import MemoryStore
-from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.stores.state.memory_store import MemoryStore
+from eunoe.workers.stores.state.redis_store import RedisStore
 from eunoe.workers.update.evidence import lost_evidence
 from eunoe.workers.update.reads import all_endings, all_steps
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from redis.asyncio import Redis
 
 from eunoe.deploy.local.notice import StackUrls
-from eunoe.workers.stores.generations import forget_generation
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.qdrant_rest import QdrantRest
+from eunoe.workers.stores.records.generations import forget_generation
+from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.vectors.qdrant_rest import QdrantRest
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from eunoe.deploy.local.journal import JournalEntry
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.keys import Destroyed, Destruction, KeyState, KeyStore
 from eunoe.streams.packing import pack, unpack
-from eunoe.streams.sealed_letters import sealing_name
-from eunoe.streams.sealing import Tampered, seal, unseal
+from eunoe.streams.sealed.envelope import Tampered, seal, unseal
+from eunoe.streams.sealed.letters import sealing_name
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ from typing import Final
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from eunoe.workers.stores.connection import is_closed
+from eunoe.workers.stores.redis.connection import is_closed
 
 CHANNEL: Final = "eunoe:records"
 EVERY_S: Final = 5.0

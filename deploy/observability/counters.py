@@ -14,15 +14,15 @@ import orjson
 from eunoe.deploy.observability.rounds import Faults, repeat
 from eunoe.schemas.model_ports import LanguageModel
 from eunoe.streams.cancelling import cancelled
-from eunoe.workers.models.dialect import Formatting
-from eunoe.workers.models.embedding_endpoint import EndpointEmbedder
-from eunoe.workers.models.metering import ItemCounts, StageCalls
-from eunoe.workers.models.openai import OpenAIModel
-from eunoe.workers.models.profile import Profile
-from eunoe.workers.models.recording import RecordedModel
+from eunoe.workers.models.endpoint.dialect import Formatting
+from eunoe.workers.models.endpoint.embedding_endpoint import EndpointEmbedder
+from eunoe.workers.models.endpoint.language_model import OpenAIModel
+from eunoe.workers.models.endpoint.profile import Profile
+from eunoe.workers.models.questions.metering import ItemCounts, StageCalls
+from eunoe.workers.models.questions.recording import RecordedModel
 from eunoe.workers.runner.metrics import LoopMeter, StageMeter
 from eunoe.workers.stage import Dependencies
-from eunoe.workers.stores.cold import ColdMeter
+from eunoe.workers.stores.cold.conversations import ColdMeter
 
 if TYPE_CHECKING:  # commands that read counters do without Faust, which takes a tenth of a second to import
     from eunoe.streams.group.stage_consumer import StageConsumer

@@ -12,8 +12,8 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Unavailable
 from eunoe.workers.derive.index_guard import SERVER, IndexGuard
 from eunoe.workers.runner.backoff import Absence
-from eunoe.workers.stores.index_record import RedisIndexRecord, lost_reason
-from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.records.index_record import RedisIndexRecord, lost_reason
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from eunoe.deploy.observability.counters import (
 from eunoe.deploy.observability.health import HealthState
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.workers.derive.index_guard import SERVER
-from eunoe.workers.models.buckets import Buckets
-from eunoe.workers.models.metering import DecidedBy
+from eunoe.workers.models.questions.buckets import Buckets
+from eunoe.workers.models.questions.metering import DecidedBy
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.blocked import BlockReason
 from eunoe.workers.text.caches import cache_sizes

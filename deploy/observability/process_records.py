@@ -21,8 +21,8 @@ from eunoe.deploy.observability.rounds import Faults, repeat
 from eunoe.schemas.base import Time, Value
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.cancelling import cancelled
-from eunoe.workers.models.buckets import Buckets
-from eunoe.workers.models.metering import ItemOutcome
+from eunoe.workers.models.questions.buckets import Buckets
+from eunoe.workers.models.questions.metering import ItemOutcome
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.blocked import BlockReason
 from eunoe.workers.runner.metrics import Hop, StageMeter

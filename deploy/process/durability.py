@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.observability.health import HealthState
 from eunoe.schemas.errors import Misconfigured
-from eunoe.workers.stores.connection import RedisClient, RedisConnection, as_text
+from eunoe.workers.stores.redis.connection import RedisClient, RedisConnection, as_text
 
 log = logging.getLogger(__name__)
 

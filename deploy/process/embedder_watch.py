@@ -7,7 +7,7 @@ from typing import Final
 from eunoe.deploy.observability.health import HealthState
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.model_ports import Embedder
-from eunoe.workers.stores.embedder_probe import PROBE_TEXT, RedisEmbedderProbe, changed_model, says_nothing
+from eunoe.workers.stores.records.embedder_probe import PROBE_TEXT, RedisEmbedderProbe, changed_model, says_nothing
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from eunoe.workers.intake.stage import NAME as INTAKE
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.runner.backoff import Backoff, Outages
 from eunoe.workers.runner.refused_asks import error_answers
-from eunoe.workers.stores.generations import RedisGenerations
+from eunoe.workers.stores.records.generations import RedisGenerations
 
 log = logging.getLogger(__name__)
 

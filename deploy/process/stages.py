@@ -32,9 +32,9 @@ from eunoe.workers.runner.periodic import run_periodically
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.runner.skips import Skips
 from eunoe.workers.stage import ApplyOrder, BackgroundContext, ModelKind, PeriodicTask, StageSpec
-from eunoe.workers.stores.blocked import RedisBlocked
-from eunoe.workers.stores.cached_state import CachedStateStore, StateCache, state_cache
-from eunoe.workers.stores.freezer import Freezer
+from eunoe.workers.stores.cold.freezer import Freezer
+from eunoe.workers.stores.records.blocked import RedisBlocked
+from eunoe.workers.stores.state.cached_state import CachedStateStore, StateCache, state_cache
 
 AHEAD_BYTES = 30_000_000
 """Bytes of the log that a process of intake reads ahead: about 50,000 utterances of ordinary length."""

@@ -48,8 +48,8 @@ from eunoe.streams.reader import topic_size
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.derive.erased import start_of
 from eunoe.workers.derive.pipeline import TABLES
-from eunoe.workers.stores.generations import GenerationState, Listed, RedisGenerations, listed
-from eunoe.workers.stores.redis_transplants import RedisTransplants
+from eunoe.workers.stores.records.generations import GenerationState, Listed, RedisGenerations, listed
+from eunoe.workers.stores.state.transplants import RedisTransplants
 
 log = logging.getLogger(__name__)
 

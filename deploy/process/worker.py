@@ -53,12 +53,12 @@ from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.periodic import run_periodically
 from eunoe.workers.runner.skips import Skips
 from eunoe.workers.stage import ModelKind, PeriodicTask
-from eunoe.workers.stores.connection import RedisConnection
-from eunoe.workers.stores.embedder_probe import RedisEmbedderProbe
-from eunoe.workers.stores.generations import RedisGenerations
-from eunoe.workers.stores.partition_record import RedisPartitionRecord
-from eunoe.workers.stores.processes import RedisProcesses
-from eunoe.workers.stores.skips import RedisSkips
+from eunoe.workers.stores.records.embedder_probe import RedisEmbedderProbe
+from eunoe.workers.stores.records.generations import RedisGenerations
+from eunoe.workers.stores.records.partition_record import RedisPartitionRecord
+from eunoe.workers.stores.records.processes import RedisProcesses
+from eunoe.workers.stores.records.skips import RedisSkips
+from eunoe.workers.stores.redis.connection import RedisConnection
 
 log = logging.getLogger(__name__)
 

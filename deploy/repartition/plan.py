@@ -13,7 +13,7 @@ from eunoe.schemas.errors import Refused
 from eunoe.streams.admin import check_log_is_open
 from eunoe.streams.reader import partitions_of
 from eunoe.streams.topics import Topic
-from eunoe.workers.stores.generations import FIRST, Generation, GenerationState, RedisGenerations
+from eunoe.workers.stores.records.generations import FIRST, Generation, GenerationState, RedisGenerations
 
 _NUMBERED = re.compile(r"v(\d{1,9})")
 

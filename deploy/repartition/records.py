@@ -24,7 +24,7 @@ from eunoe.streams.position import (
     record_log_time,
 )
 from eunoe.streams.record import Message, Record
-from eunoe.streams.sealed_log import log_headers
+from eunoe.streams.sealed.log import log_headers
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 

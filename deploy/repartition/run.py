@@ -31,8 +31,8 @@ from eunoe.schemas.errors import Refused
 from eunoe.streams.reader import read_all, topic_size
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
-from eunoe.workers.stores.data_keys import CachedKeys
-from eunoe.workers.stores.generations import Generations, GenerationState, RedisGenerations
+from eunoe.workers.stores.data_keys.cached import CachedKeys
+from eunoe.workers.stores.records.generations import Generations, GenerationState, RedisGenerations
 
 FEW = 500
 """Records of a copying round below which the switch begins; so few are copied within a second."""

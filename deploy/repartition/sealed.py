@@ -11,7 +11,7 @@ from eunoe.deploy.repartition.records import carried, source_of
 from eunoe.schemas.keys import Destroyed, KeyStore
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.record import Message, Record
-from eunoe.streams.sealed_records import key_id_of
+from eunoe.streams.sealed.records import key_id_of
 
 _BATCH: Final = 500
 

@@ -25,12 +25,12 @@ from eunoe.schemas.errors import Refused
 from eunoe.schemas.versions import WHOLE, describe
 from eunoe.streams.settings import KafkaSettings, TraceSettings
 from eunoe.streams.topics import TopicNames
-from eunoe.workers.models.metering import Prices
+from eunoe.workers.models.questions.metering import Prices
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.failure_limit import FailureLimit
-from eunoe.workers.stores.generations import FIRST
-from eunoe.workers.stores.redis_positions import ReplicaWait
+from eunoe.workers.stores.positions.redis_positions import ReplicaWait
+from eunoe.workers.stores.records.generations import FIRST
 
 _HOUR_MS = 3_600_000
 

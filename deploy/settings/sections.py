@@ -11,7 +11,7 @@ from eunoe.deploy.local.tansu.adapter import TansuAdapter
 from eunoe.schemas.base import Tier, Value
 from eunoe.streams.broker_adapter import BrokerAdapter, OrdinaryBroker
 from eunoe.streams.settings import KafkaOptions
-from eunoe.workers.models.metering import ASKING_STAGES
+from eunoe.workers.models.questions.metering import ASKING_STAGES
 
 
 class Language(StrEnum):

@@ -20,9 +20,9 @@ from eunoe.workers.link.graph import NAME, AgeKey, Related, choose_links
 from eunoe.workers.link.reads import read_stored_neighbours, read_timelines
 from eunoe.workers.link.settings import TimelineSettings
 from eunoe.workers.link.writes import graph_writes
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.memory import MemoryStore
-from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.state.memory_store import MemoryStore
+from eunoe.workers.stores.state.redis_store import RedisStore
 
 KEY = "default/bench"
 PER_SESSION = 10

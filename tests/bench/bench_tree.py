@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from eunoe.schemas.model_ports import Vectors
-from eunoe.workers.models.embedding import WordLlamaEmbedder
+from eunoe.workers.models.local.embedding import WordLlamaEmbedder
 from eunoe.workers.tree.aggregates import tasks_of
 from eunoe.workers.tree.nodes import ROOT, TreeNode
 from eunoe.workers.tree.offline import OfflineAggregator

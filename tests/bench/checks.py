@@ -13,11 +13,11 @@ from eunoe.streams.reader import topic_size
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.in_memory import InMemoryPipeline, select_stages
 from eunoe.workers.intake.settings import IntakeSettings
-from eunoe.workers.models.endpoint import Endpoint
-from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
+from eunoe.workers.models.endpoint.client import Endpoint
+from eunoe.workers.models.endpoint.language_model import OpenAIModel, OpenAISettings
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stage import ApplyOrder
-from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
 from tests.bench.load import LoadPlan, rounds
 from tests.bench.rig import Rig, start_model_server
 from tests.support.whole_state import ConversationState, read_states

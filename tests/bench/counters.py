@@ -9,7 +9,7 @@ import aiohttp
 import psutil
 
 from eunoe.deploy.settings import Settings
-from eunoe.workers.stores.connection import RedisClient
+from eunoe.workers.stores.redis.connection import RedisClient
 
 _QDRANT = re.compile(r'^rest_responses_total\{method="([A-Z]+)",endpoint="([^"]*)",status="\d+"\} (\d+)', re.MULTILINE)
 

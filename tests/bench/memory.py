@@ -11,8 +11,8 @@ from redis.asyncio import RedisCluster
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
-from eunoe.workers.stores.connection import RedisClient, as_text
-from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.redis.connection import RedisClient, as_text
+from eunoe.workers.stores.redis.keys import Keys
 from tests.bench.checks import check_run
 from tests.bench.load import LoadPlan
 from tests.bench.pipeline import play, warm_up

@@ -13,12 +13,12 @@ from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.streams.client import MemoryClient
 from eunoe.workers.compress.reads import read_stats
+from eunoe.workers.respond.recall.sources import Query
 from eunoe.workers.respond.settings import RespondSettings
-from eunoe.workers.respond.sources import Query
 from eunoe.workers.respond.strategies import recall_sources
 from eunoe.workers.stage import Dependencies
-from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.stores.state.redis_store import RedisStore
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
 from eunoe.workers.update.reads import read_memory_stats
 from tests.bench.ask import HOPS, TimedAsk, hop_times
 from tests.bench.checks import check_run

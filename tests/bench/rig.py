@@ -25,8 +25,8 @@ from eunoe.deploy.process.supervisor import WorkerProcess
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import create_topics
-from eunoe.workers.stores.connection import RedisClient
-from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.redis.connection import RedisClient
+from eunoe.workers.stores.redis.keys import Keys
 from tests.bench.counters import cpu_seconds, rss_mb
 from tests.support.apache import kafka_run
 from tests.support.needs import Broker, under_test

@@ -9,8 +9,8 @@ from eunoe.schemas.decisions import Scope
 from eunoe.schemas.errors import Unavailable
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stage import ApplyOrder
-from eunoe.workers.stores.connection import RedisClient
-from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.redis.connection import RedisClient
+from eunoe.workers.stores.redis.keys import Keys
 
 LAST_STAGES = tuple(spec.name for spec in STAGES.values() if spec.order is ApplyOrder.SESSION and not spec.emits)
 """The stages whose output no stage consumes; all others have decided a session before them."""

@@ -18,7 +18,7 @@ from eunoe.deploy.local.notice import NOTICE
 from eunoe.schemas.erasure import ErasureRequest
 from eunoe.schemas.memory import DerivedReason
 from eunoe.streams.http_client import HttpMemoryClient
-from eunoe.workers.stores.sqlite_erasures import SqliteErasures
+from eunoe.workers.stores.erasures.sqlite_ledger import SqliteErasures
 from tests.broker.test_erase import digest, end, said, sessions, told
 from tests.broker.test_followed_erasures import notices
 from tests.support import command

@@ -11,9 +11,9 @@ from eunoe.deploy.inspect.view import view_conversation
 from eunoe.deploy.process.draining import drained
 from eunoe.deploy.settings.sections import ColdSettings
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
-from eunoe.workers.stores.cold import object_name
-from eunoe.workers.stores.redis import RedisStore
-from eunoe.workers.stores.snapshot import Snapshot, Stub
+from eunoe.workers.stores.cold.conversations import object_name
+from eunoe.workers.stores.cold.snapshot import Snapshot, Stub
+from eunoe.workers.stores.state.redis_store import RedisStore
 from tests.broker.test_erase import digest, end, said, sessions
 from tests.broker.test_repair import applied, held, letters, names_of_one_partition, session, told
 from tests.support.command import until

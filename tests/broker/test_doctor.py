@@ -12,9 +12,9 @@ from eunoe.deploy.doctor.findings import Check, CheckResult, Level, exit_of, run
 from eunoe.deploy.doctor.redis import check_redis
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.settings import Settings
-from eunoe.workers.models.dialect import Dialect, Formatting
-from eunoe.workers.models.profile import profile_name, read_profile
-from eunoe.workers.stores.profiles import RedisProfiles
+from eunoe.workers.models.endpoint.dialect import Dialect, Formatting
+from eunoe.workers.models.endpoint.profile import profile_name, read_profile
+from eunoe.workers.stores.records.profiles import RedisProfiles
 from tests.support.pipeline import Pipeline
 from tests.support.probed_endpoint import ProbedEndpoint
 from tests.support.valkeys import durable, valkey_cluster

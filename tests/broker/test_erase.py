@@ -20,8 +20,8 @@ from eunoe.schemas.erasure import ErasureRequest
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import SessionEnded, Utterance
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
-from eunoe.workers.stores.connection import RedisConnection
-from eunoe.workers.stores.sqlite_erasures import SqliteErasures
+from eunoe.workers.stores.erasures.sqlite_ledger import SqliteErasures
+from eunoe.workers.stores.redis.connection import RedisConnection
 from eunoe.workers.update.reads import all_memories
 from tests.support.in_memory import START
 from tests.support.pipeline import Pipeline

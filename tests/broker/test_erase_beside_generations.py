@@ -18,8 +18,8 @@ from eunoe.deploy.generations.rebuild.progress import ProgressLine
 from eunoe.streams.log_reader import read_both
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
-from eunoe.workers.stores.generations import Generation, GenerationState, RedisGenerations
-from eunoe.workers.stores.sqlite_erasures import SqliteErasures
+from eunoe.workers.stores.erasures.sqlite_ledger import SqliteErasures
+from eunoe.workers.stores.records.generations import Generation, GenerationState, RedisGenerations
 from tests.broker.test_erase import digest, request, sessions, told
 from tests.support import command
 from tests.support.pipeline import Pipeline, sealed_pipeline

@@ -15,7 +15,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.deploy.settings.sections import KeySettings
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.events import Ask, SessionEnded, Utterance
-from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
 from tests.support.byte_search import Found, needles, search_files
 from tests.support.in_memory import START
 from tests.support.pipeline import KEK, Pipeline, StandalonePipeline

@@ -21,10 +21,10 @@ from eunoe.schemas.memory import DerivedReason, MemoriesDerived
 from eunoe.streams.codec import decode
 from eunoe.streams.http_client import GatewayConnection, remembered_feed
 from eunoe.streams.http_feed import FeedEvent
-from eunoe.streams.sealed_records import SEALED_HEADER, open_record
+from eunoe.streams.sealed.records import SEALED_HEADER, open_record
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
-from eunoe.workers.stores.sqlite_erasures import SqliteErasures
+from eunoe.workers.stores.erasures.sqlite_ledger import SqliteErasures
 from tests.broker.test_erase import Killed, end, request, said, sessions
 from tests.broker.test_repair_beside_erasures import with_ledger
 from tests.support.bystanders import drained

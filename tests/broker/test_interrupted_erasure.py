@@ -16,7 +16,7 @@ from eunoe.deploy.generations.erase.receipt import NotCovered
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.memory import DerivedReason
-from eunoe.workers.stores.sqlite_erasures import SqliteErasures
+from eunoe.workers.stores.erasures.sqlite_ledger import SqliteErasures
 from tests.broker.test_erase import digest, end, request, said, sessions, told
 from tests.broker.test_followed_erasures import notices
 from tests.broker.test_repair_beside_erasures import with_ledger

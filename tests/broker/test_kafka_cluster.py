@@ -29,7 +29,7 @@ from eunoe.streams.record import Message
 from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.registry import STAGES
-from eunoe.workers.stores.generations import Generation, GenerationState, RedisGenerations
+from eunoe.workers.stores.records.generations import Generation, GenerationState, RedisGenerations
 from tests.support import given
 from tests.support.apache import FILES
 from tests.support.command import until

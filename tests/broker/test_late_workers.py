@@ -14,9 +14,9 @@ from eunoe.deploy.clients.shared import store_keys
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.erase.verify import verify_receipt
 from eunoe.schemas.decisions import Collection
-from eunoe.workers.stores import redis as redis_store
-from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.sqlite_erasures import SqliteErasures
+from eunoe.workers.stores.erasures.sqlite_ledger import SqliteErasures
+from eunoe.workers.stores.state import redis_store
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
 from tests.broker.test_erase import digest, end, request, said, told
 from tests.support.holding import Way, way_to
 from tests.support.pipeline import Pipeline, sealed_pipeline

@@ -45,8 +45,8 @@ from eunoe.streams.reader import read_all
 from eunoe.streams.record import Message, Record
 from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import Topic, TopicNames
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.qdrant_rest import QdrantRest
+from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.vectors.qdrant_rest import QdrantRest
 from tests.support.command import eunoe
 from tests.support.contracts import calm, times
 from tests.support.stack import alive

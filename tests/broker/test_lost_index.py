@@ -18,7 +18,7 @@ from eunoe.deploy.datasets.load import read_events
 from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.streams.client import Connection, MemoryClient
 from eunoe.workers.derive.in_memory import InMemoryPipeline
-from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
 from tests.support.bystanders import drained
 from tests.support.command import until
 from tests.support.pipeline import Pipeline, shared_pipeline

@@ -9,8 +9,8 @@ from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.generations.rebuild import run as rebuilds
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.generations.rebuild.progress import ProgressLine
-from eunoe.workers.stores.connection import RedisConnection
-from eunoe.workers.stores.generations import forget_generation
+from eunoe.workers.stores.records.generations import forget_generation
+from eunoe.workers.stores.redis.connection import RedisConnection
 from tests.broker.test_erase import digest, sessions
 from tests.support.pipeline import Pipeline
 

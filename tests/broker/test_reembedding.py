@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eunoe.workers.stores.embedder_probe import PROBE_TEXT
+from eunoe.workers.stores.records.embedder_probe import PROBE_TEXT
 from tests.broker.test_compare_generations import ENDED, lines
 from tests.support.asking import asked_all_the_time
 from tests.support.command import running

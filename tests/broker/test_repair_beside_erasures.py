@@ -10,7 +10,7 @@ from eunoe.deploy.clients.erasures import read_erased
 from eunoe.deploy.generations.handled_log import HandledLog
 from eunoe.deploy.generations.repair import Repairer
 from eunoe.streams.record import Record
-from eunoe.workers.stores.sqlite_erasures import SqliteErasures
+from eunoe.workers.stores.erasures.sqlite_ledger import SqliteErasures
 from tests.broker.test_erase import sessions, told
 from tests.support.pipeline import Pipeline, sealed_pipeline
 

@@ -20,11 +20,11 @@ from eunoe.schemas.keys import Destruction, KeyRecord, KeyState
 from eunoe.streams.admin import create_topics, open_admin
 from eunoe.streams.publisher import KafkaPublisher
 from eunoe.streams.record import Record
-from eunoe.streams.sealed_records import key_id_of, open_record
+from eunoe.streams.sealed.records import key_id_of, open_record
 from eunoe.streams.topics import Topic
-from eunoe.workers.stores.data_keys import CachedKeys
-from eunoe.workers.stores.redis_transplants import RedisTransplants
-from eunoe.workers.stores.sqlite_erasures import SqliteErasures
+from eunoe.workers.stores.data_keys.cached import CachedKeys
+from eunoe.workers.stores.erasures.sqlite_ledger import SqliteErasures
+from eunoe.workers.stores.state.transplants import RedisTransplants
 from tests.broker.test_erase import Killed, digest, end, killed_at, request, said, sessions, told
 from tests.support.pipeline import Pipeline, sealed_pipeline
 

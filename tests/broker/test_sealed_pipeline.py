@@ -10,7 +10,7 @@ from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.settings.sections import KeySettings
 from eunoe.schemas.keys import Destruction
-from eunoe.streams.sealed_records import SEALED_HEADER, SEALED_TOPICS
+from eunoe.streams.sealed.records import SEALED_HEADER, SEALED_TOPICS
 from eunoe.streams.topics import Topic
 from tests.broker.test_rebuild import LINES, NAME, digest, small_talk
 from tests.broker.test_sealed_erasure import empty_door

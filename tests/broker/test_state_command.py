@@ -6,7 +6,7 @@ from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.shared import store_keys
 from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.schemas.decisions import Collection
-from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
 from tests.support.pipeline import Pipeline
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(700)]

@@ -8,19 +8,19 @@ import pytest
 from eunoe.deploy.clients.redis import open_redis_url
 from eunoe.schemas.ports import ActivityList
 from eunoe.schemas.position_ports import LogPositions
-from eunoe.workers.stores.answers import AnswerCache, MemoryAnswers, RedisAnswers
-from eunoe.workers.stores.connection import RedisClient
-from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
-from eunoe.workers.stores.generations import forget_generation
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.memory import MemoryLogPositions, MemoryStore
-from eunoe.workers.stores.memory_index import MemoryIndex
-from eunoe.workers.stores.memory_positions import MemoryHandledPositions
-from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.qdrant_rest import QdrantRest
-from eunoe.workers.stores.redis import RedisStore
-from eunoe.workers.stores.redis_log_positions import RedisActivityList, RedisLogPositions
-from eunoe.workers.stores.redis_positions import RedisHandledPositions
+from eunoe.workers.stores.data_keys.cached import CachedKeys, MemoryKeyStore
+from eunoe.workers.stores.positions.memory_positions import MemoryHandledPositions
+from eunoe.workers.stores.positions.redis_log_positions import RedisActivityList, RedisLogPositions
+from eunoe.workers.stores.positions.redis_positions import RedisHandledPositions
+from eunoe.workers.stores.records.answers import AnswerCache, MemoryAnswers, RedisAnswers
+from eunoe.workers.stores.records.generations import forget_generation
+from eunoe.workers.stores.redis.connection import RedisClient
+from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.state.memory_store import MemoryLogPositions, MemoryStore
+from eunoe.workers.stores.state.redis_store import RedisStore
+from eunoe.workers.stores.vectors.memory_index import MemoryIndex
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
+from eunoe.workers.stores.vectors.qdrant_rest import QdrantRest
 from tests.support import given, valkeys
 from tests.support.session import SessionServers
 

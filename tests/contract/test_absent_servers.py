@@ -21,15 +21,15 @@ from eunoe.schemas.decisions import Collection, Commit, Ledger, Outbox, Point, P
 from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
 from eunoe.schemas.ports import Search
 from eunoe.schemas.position_ports import ReadPartition
-from eunoe.workers.stores.answers import RedisAnswers
-from eunoe.workers.stores.connection import RedisConnection
-from eunoe.workers.stores.generations import forget_generation
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.qdrant_rest import QdrantRest
-from eunoe.workers.stores.redis import RedisStore
-from eunoe.workers.stores.redis_log_positions import RedisLogPositions
-from eunoe.workers.stores.redis_positions import RedisHandledPositions
+from eunoe.workers.stores.positions.redis_log_positions import RedisLogPositions
+from eunoe.workers.stores.positions.redis_positions import RedisHandledPositions
+from eunoe.workers.stores.records.answers import RedisAnswers
+from eunoe.workers.stores.records.generations import forget_generation
+from eunoe.workers.stores.redis.connection import RedisConnection
+from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.state.redis_store import RedisStore
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
+from eunoe.workers.stores.vectors.qdrant_rest import QdrantRest
 from tests.support.secured import Certificates, tls_port
 from tests.support.servers import QdrantProcess, local_qdrant, valkey
 

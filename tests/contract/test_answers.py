@@ -8,15 +8,15 @@ from eunoe.schemas.records import RecordedAnswer
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Message
-from eunoe.streams.sealed_answers import split_request
-from eunoe.streams.sealed_messages import sealed
+from eunoe.streams.sealed.answers import split_request
+from eunoe.streams.sealed.messages import sealed
 from eunoe.streams.topics import Topic
-from eunoe.workers.stores.answers import AnswerCache, LoggedAnswers, RedisAnswers
-from eunoe.workers.stores.connection import RedisClient
-from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
-from eunoe.workers.stores.generations import forget_generation
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.stores.data_keys.cached import CachedKeys, MemoryKeyStore
+from eunoe.workers.stores.records.answers import AnswerCache, LoggedAnswers, RedisAnswers
+from eunoe.workers.stores.records.generations import forget_generation
+from eunoe.workers.stores.redis.connection import RedisClient
+from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.state.redis_store import RedisStore
 
 
 async def test_an_answer_comes_back(answers: AnswerCache, keys: Keys) -> None:

@@ -11,8 +11,8 @@ import pytest
 from eunoe.schemas.events import Ask, ConversationEvent
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.intake.settings import IntakeSettings
-from eunoe.workers.models.endpoint import Endpoint
-from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
+from eunoe.workers.models.endpoint.client import Endpoint
+from eunoe.workers.models.endpoint.language_model import OpenAIModel, OpenAISettings
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.tree.settings import TreeSettings
 from eunoe.workers.update.reads import read_memory_stats

@@ -16,20 +16,20 @@ from eunoe.schemas.decisions import Commit, Drop, Ledger, Outbox, OutMessage, Pu
 from eunoe.schemas.errors import NewerVersion, SnapshotLost, Unavailable
 from eunoe.schemas.keys import Destruction
 from eunoe.schemas.ports import StoredConversation
-from eunoe.workers.stores import snapshot
-from eunoe.workers.stores.cold import ColdAccess, folder_of
-from eunoe.workers.stores.cold_stores import TIMEOUT_S, MemoryColdStore
-from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script
-from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
-from eunoe.workers.stores.erased_snapshots import LATE_S, ErasedSnapshots
-from eunoe.workers.stores.freezer import ANNOUNCED_MS, Freezer, _Watched
-from eunoe.workers.stores.generations import Generation, GenerationState, RedisGenerations, forget_generation
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.redis import RedisStore
-from eunoe.workers.stores.redis_log_positions import RedisLogPositions
-from eunoe.workers.stores.redis_transplants import RedisTransplants
-from eunoe.workers.stores.snapshot import Snapshot
-from eunoe.workers.stores.staging import STAGED_MS
+from eunoe.workers.stores.cold import snapshot
+from eunoe.workers.stores.cold.conversations import ColdAccess, folder_of
+from eunoe.workers.stores.cold.erased_snapshots import LATE_S, ErasedSnapshots
+from eunoe.workers.stores.cold.freezer import ANNOUNCED_MS, Freezer, _Watched
+from eunoe.workers.stores.cold.snapshot import Snapshot
+from eunoe.workers.stores.cold.stores import TIMEOUT_S, MemoryColdStore
+from eunoe.workers.stores.data_keys.cached import CachedKeys, MemoryKeyStore
+from eunoe.workers.stores.positions.redis_log_positions import RedisLogPositions
+from eunoe.workers.stores.records.generations import Generation, GenerationState, RedisGenerations, forget_generation
+from eunoe.workers.stores.redis.connection import RedisClient, RedisConnection, Script
+from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.redis.staging import STAGED_MS
+from eunoe.workers.stores.state.redis_store import RedisStore
+from eunoe.workers.stores.state.transplants import RedisTransplants
 from tests.contract.conftest import REDIS
 
 pytestmark = pytest.mark.broker

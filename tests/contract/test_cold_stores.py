@@ -14,11 +14,11 @@ from obstore.store import MemoryStore as ObstoreMemory
 from eunoe.deploy.local.ports import free_port
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.ports import ColdStore
-from eunoe.workers.stores import cold_stores
-from eunoe.workers.stores.cold_mark import ColdMark
-from eunoe.workers.stores.cold_stores import FolderColdStore, MemoryColdStore, ObjectColdStore, cold_store
-from eunoe.workers.stores.connection import RedisConnection
-from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.cold import stores as cold_stores
+from eunoe.workers.stores.cold.mark import ColdMark
+from eunoe.workers.stores.cold.stores import FolderColdStore, MemoryColdStore, ObjectColdStore, cold_store
+from eunoe.workers.stores.redis.connection import RedisConnection
+from eunoe.workers.stores.redis.keys import Keys
 from tests.support.disk import synced
 
 

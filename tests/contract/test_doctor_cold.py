@@ -11,9 +11,9 @@ from eunoe.deploy.doctor.findings import Findings, Level
 from eunoe.deploy.settings import Settings
 from eunoe.deploy.settings.sections import ColdSettings
 from eunoe.schemas.errors import Unavailable
-from eunoe.workers.stores.cold_mark import ColdMark
-from eunoe.workers.stores.cold_stores import FolderColdStore
-from eunoe.workers.stores.connection import RedisConnection
+from eunoe.workers.stores.cold.mark import ColdMark
+from eunoe.workers.stores.cold.stores import FolderColdStore
+from eunoe.workers.stores.redis.connection import RedisConnection
 from tests.support.session import SessionServers
 
 

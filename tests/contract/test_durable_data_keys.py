@@ -18,10 +18,10 @@ from eunoe.deploy.settings.sections import KeySettings
 from eunoe.schemas.erasure import ErasureDone
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.keys import DataKey, Destroyed, Destruction
-from eunoe.workers.stores import data_keys_redis
-from eunoe.workers.stores.connection import RedisConnection
-from eunoe.workers.stores.data_keys_redis import RedisKeyStore
-from eunoe.workers.stores.sqlite_erasures import SqliteErasures
+from eunoe.workers.stores.data_keys import redis_keys as data_keys_redis
+from eunoe.workers.stores.data_keys.redis_keys import RedisKeyStore
+from eunoe.workers.stores.erasures.sqlite_ledger import SqliteErasures
+from eunoe.workers.stores.redis.connection import RedisConnection
 from tests.contract.test_data_keys import NEWER, all_bytes, on_redis
 from tests.support.valkeys import Valkey, durable
 

@@ -17,8 +17,8 @@ from eunoe.deploy.process.embedder_watch import EmbedderWatch
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.model_ports import Vectors
-from eunoe.workers.stores.embedder_probe import RedisEmbedderProbe, changed_model
-from eunoe.workers.stores.generations import forget_generation
+from eunoe.workers.stores.records.embedder_probe import RedisEmbedderProbe, changed_model
+from eunoe.workers.stores.records.generations import forget_generation
 from tests.support.model_server import server
 from tests.support.model_server.server import ModelServer, ServerSettings
 from tests.support.session import SessionServers

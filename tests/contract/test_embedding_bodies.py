@@ -11,9 +11,9 @@ import pytest
 from aiohttp import web
 
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.workers.models.embedding_endpoint import EndpointEmbedder, EndpointEmbedderSettings
-from eunoe.workers.models.endpoint import Endpoint
-from eunoe.workers.models.retrying import RetryEnvironment, RetryPolicy
+from eunoe.workers.models.endpoint.client import Endpoint
+from eunoe.workers.models.endpoint.embedding_endpoint import EndpointEmbedder, EndpointEmbedderSettings
+from eunoe.workers.models.endpoint.retrying import RetryEnvironment, RetryPolicy
 
 Answer = Callable[[Sequence[str]], web.Response]
 

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI
 
-from eunoe.workers.models.endpoint import Endpoint
+from eunoe.workers.models.endpoint.client import Endpoint
 
 BODY = {"model": "m"}
 CHAT = "/chat/completions"

@@ -18,9 +18,9 @@ from eunoe.schemas.erasure import (
     current_policies,
 )
 from eunoe.schemas.errors import Unavailable
-from eunoe.workers.stores.connection import RedisClient
-from eunoe.workers.stores.erasures import AppliedErasures, MemoryErasures, RedisErasures
-from eunoe.workers.stores.sqlite_erasures import SqliteErasures
+from eunoe.workers.stores.erasures.ledgers import AppliedErasures, MemoryErasures, RedisErasures
+from eunoe.workers.stores.erasures.sqlite_ledger import SqliteErasures
+from eunoe.workers.stores.redis.connection import RedisClient
 from tests.support.command import until
 from tests.support.in_memory import START
 
@@ -173,7 +173,7 @@ async def test_a_lease_that_was_taken_before_the_clock_was_set_back_keeps_nobody
     back_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger, clock = SqliteErasures(tmp_path / "ledger.sqlite"), [2_000_000.0]
-    monkeypatch.setattr("eunoe.workers.stores.sqlite_erasures.time.time", lambda: clock[0])
+    monkeypatch.setattr("eunoe.workers.stores.erasures.sqlite_ledger.time.time", lambda: clock[0])
     assert await ledger.lease("one that died", 20)
     clock[0] += 15 - back_s  # it died, and a while later the clock is set
     assert await ledger.lease("two", 20)

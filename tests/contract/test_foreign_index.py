@@ -19,12 +19,12 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Collection, Point
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.workers.derive.index_guard import SERVER, GuardedIndex, IndexGuard
-from eunoe.workers.models.embedding import WordLlamaEmbedder
+from eunoe.workers.models.local.embedding import WordLlamaEmbedder
 from eunoe.workers.registry import STAGES
-from eunoe.workers.stores.generations import forget_generation
-from eunoe.workers.stores.index_record import RedisIndexRecord
-from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.qdrant_rest import UnexpectedStatus
+from eunoe.workers.stores.records.generations import forget_generation
+from eunoe.workers.stores.records.index_record import RedisIndexRecord
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
+from eunoe.workers.stores.vectors.qdrant_rest import UnexpectedStatus
 from tests.support.session import SessionServers
 
 pytestmark = pytest.mark.broker

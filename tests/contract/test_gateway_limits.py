@@ -6,8 +6,8 @@ import pytest
 
 from eunoe.deploy.gateway.limits import Rate, RedisLimiter
 from eunoe.deploy.gateway.redis import RedisNotes
-from eunoe.workers.stores.connection import RedisClient
-from eunoe.workers.stores.keys import Keys, note_key
+from eunoe.workers.stores.redis.connection import RedisClient
+from eunoe.workers.stores.redis.keys import Keys, note_key
 
 pytestmark = pytest.mark.parametrize("redis", ["redis", "cluster"], indirect=True)
 

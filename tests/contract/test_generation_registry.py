@@ -10,7 +10,7 @@ from eunoe.deploy.clients.redis import open_redis_url
 from eunoe.deploy.generations.promotion import check_droppable, check_next, promote
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
-from eunoe.workers.stores.generations import (
+from eunoe.workers.stores.records.generations import (
     Generation,
     Generations,
     GenerationState,
@@ -19,7 +19,7 @@ from eunoe.workers.stores.generations import (
     RedisGenerations,
     listed,
 )
-from eunoe.workers.stores.keys import generations_key, pointer_key
+from eunoe.workers.stores.redis.keys import generations_key, pointer_key
 
 V2 = Generation(name="v2", state=GenerationState.BUILT, made_at=datetime(2026, 1, 1, tzinfo=UTC), source="v1")
 

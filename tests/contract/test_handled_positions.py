@@ -11,10 +11,10 @@ from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import StateStore
 from eunoe.schemas.position_ports import Handled, HandledPositions, Positions, ReadPartition, Witness
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.memory import MemoryStore
-from eunoe.workers.stores.redis import RedisStore
-from eunoe.workers.stores.redis_positions import RedisHandledPositions, ReplicaWait
+from eunoe.workers.stores.positions.redis_positions import RedisHandledPositions, ReplicaWait
+from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.state.memory_store import MemoryStore
+from eunoe.workers.stores.state.redis_store import RedisStore
 from tests.contract.conftest import SEVERAL
 
 INTAKE = ReadPartition("intake", "conversations", 1)

@@ -5,10 +5,10 @@ import random
 import pytest
 
 from eunoe.schemas.decisions import Clear, Commit, Drop, Outbox, Put, Scope, Write
-from eunoe.workers.stores.connection import RedisClient
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.memory import MemoryStore
-from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.stores.redis.connection import RedisClient
+from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.state.memory_store import MemoryStore
+from eunoe.workers.stores.state.redis_store import RedisStore
 
 Store = MemoryStore | RedisStore
 SCOPES = [Scope("update", "acme/c1"), Scope("update", "acme/c1", "r1"), Scope("link", "acme/c1")]

@@ -3,12 +3,12 @@
 import pytest
 
 from eunoe.schemas.decisions import Commit, Put, Scope
-from eunoe.workers.stores.connection import RedisClient
-from eunoe.workers.stores.index_record import IndexRecord, RedisIndexRecord, lost_reason
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.memory_index import MemoryIndex
-from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.stores.records.index_record import IndexRecord, RedisIndexRecord, lost_reason
+from eunoe.workers.stores.redis.connection import RedisClient
+from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.state.redis_store import RedisStore
+from eunoe.workers.stores.vectors.memory_index import MemoryIndex
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
 from tests.contract.conftest import QDRANT, REDIS
 
 servers = pytest.mark.parametrize("redis", REDIS[1:], indirect=True)

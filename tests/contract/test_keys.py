@@ -7,7 +7,7 @@ from redis.crc import key_slot
 
 from eunoe.schemas.decisions import Collection, Scope
 from eunoe.schemas.identity import conversation_key
-from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.redis.keys import Keys
 
 KEYS = Keys()
 parts = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("{}:/@!%*?"), min_size=1, max_size=12)

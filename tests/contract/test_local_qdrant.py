@@ -16,9 +16,9 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 from eunoe.deploy.local.ports import free_port
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.errors import Misconfigured
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.qdrant_rest import QdrantRest
+from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
+from eunoe.workers.stores.vectors.qdrant_rest import QdrantRest
 from tests.support.servers import QdrantProcess, local_qdrant
 
 pytestmark = [pytest.mark.broker, pytest.mark.embedded("is about the embedded Qdrant")]

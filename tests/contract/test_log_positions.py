@@ -6,8 +6,8 @@ from eunoe.schemas.decisions import Timer
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import ActiveConversation, ActivityList
 from eunoe.schemas.position_ports import DueTimer, LogPositions
-from eunoe.workers.stores.memory import MemoryLogPositions
-from eunoe.workers.stores.redis_log_positions import RedisLogPositions
+from eunoe.workers.stores.positions.redis_log_positions import RedisLogPositions
+from eunoe.workers.stores.state.memory_store import MemoryLogPositions
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

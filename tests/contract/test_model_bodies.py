@@ -12,13 +12,13 @@ from aiohttp import web
 
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Refused, Unavailable
 from eunoe.schemas.model_ports import Prompt
-from eunoe.workers.models.answer_forms import QuestionForm, SummariesForm, SummaryRow, answer_like
-from eunoe.workers.models.dialect import Formatting
-from eunoe.workers.models.endpoint import Endpoint
-from eunoe.workers.models.items import ItemQuestion, ask_items
-from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
-from eunoe.workers.models.profile import Profile
-from eunoe.workers.models.retrying import RetryEnvironment, RetryPolicy
+from eunoe.workers.models.endpoint.client import Endpoint
+from eunoe.workers.models.endpoint.dialect import Formatting
+from eunoe.workers.models.endpoint.language_model import OpenAIModel, OpenAISettings
+from eunoe.workers.models.endpoint.profile import Profile
+from eunoe.workers.models.endpoint.retrying import RetryEnvironment, RetryPolicy
+from eunoe.workers.models.questions.answer_forms import QuestionForm, SummariesForm, SummaryRow, answer_like
+from eunoe.workers.models.questions.items import ItemQuestion, ask_items
 
 WHO = Prompt(name="question/9", system=answer_like(QuestionForm), user="Ann speaks of Rex.", max_tokens=256)
 

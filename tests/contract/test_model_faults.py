@@ -2,7 +2,7 @@
 
 import pytest
 
-from eunoe.workers.models.metering import ASKING_STAGES
+from eunoe.workers.models.questions.metering import ASKING_STAGES
 from tests.support.model_faults import CASES, FaultCase, run_case
 
 QUICK = {

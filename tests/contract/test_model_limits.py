@@ -10,13 +10,13 @@ import pytest
 
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
 from eunoe.schemas.model_ports import Prompt
-from eunoe.workers.models.answer_forms import FORMS, QuestionForm, SummariesForm, SummaryRow, answer_like
-from eunoe.workers.models.dialect import Formatting, Sampling
-from eunoe.workers.models.endpoint import Endpoint
-from eunoe.workers.models.items import ItemQuestion, ask_items
-from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
-from eunoe.workers.models.profile import MemoryProfiles
-from eunoe.workers.models.profile_keeper import ProfileKeeper
+from eunoe.workers.models.endpoint.client import Endpoint
+from eunoe.workers.models.endpoint.dialect import Formatting, Sampling
+from eunoe.workers.models.endpoint.language_model import OpenAIModel, OpenAISettings
+from eunoe.workers.models.endpoint.profile import MemoryProfiles
+from eunoe.workers.models.endpoint.profile_keeper import ProfileKeeper
+from eunoe.workers.models.questions.answer_forms import FORMS, QuestionForm, SummariesForm, SummaryRow, answer_like
+from eunoe.workers.models.questions.items import ItemQuestion, ask_items
 from tests.support.model_server.behaviour import Behaviour, Formats, Wrap
 from tests.support.model_server.server import ChatRequest, ModelServer, ServerSettings
 

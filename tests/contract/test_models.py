@@ -15,18 +15,18 @@ from aiohttp import web
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Refused, Unavailable
 from eunoe.schemas.model_ports import Compressor, Embedder, LanguageModel, Prompt
-from eunoe.workers.models import chat
-from eunoe.workers.models.asking import ask_checked
-from eunoe.workers.models.compression import OfflineCompressor
-from eunoe.workers.models.embedding import WordLlamaEmbedder
-from eunoe.workers.models.embedding_endpoint import EndpointEmbedder, EndpointEmbedderSettings
-from eunoe.workers.models.endpoint import Endpoint
-from eunoe.workers.models.metering import Prices
-from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
-from eunoe.workers.models.recording import RecordedModel
-from eunoe.workers.models.retrying import RetryEnvironment, RetryPolicy
-from eunoe.workers.models.time_budget import decision_time
-from eunoe.workers.stores.answers import MemoryAnswers
+from eunoe.workers.models.endpoint import chat
+from eunoe.workers.models.endpoint.client import Endpoint
+from eunoe.workers.models.endpoint.embedding_endpoint import EndpointEmbedder, EndpointEmbedderSettings
+from eunoe.workers.models.endpoint.language_model import OpenAIModel, OpenAISettings
+from eunoe.workers.models.endpoint.retrying import RetryEnvironment, RetryPolicy
+from eunoe.workers.models.local.compression import OfflineCompressor
+from eunoe.workers.models.local.embedding import WordLlamaEmbedder
+from eunoe.workers.models.questions.asking import ask_checked
+from eunoe.workers.models.questions.metering import Prices
+from eunoe.workers.models.questions.recording import RecordedModel
+from eunoe.workers.models.questions.time_budget import decision_time
+from eunoe.workers.stores.records.answers import MemoryAnswers
 from eunoe.workers.text.tokens import count_tokens
 from tests.support.command import until
 from tests.support.model_server.faults import MIXED, Fault, by_rate, by_schedule
@@ -223,7 +223,12 @@ def test_a_missing_key_is_refused_at_once_and_none_is_ever_shown():
 
 async def test_no_question_is_hashed_as_long_as_none_fails(monkeypatch: pytest.MonkeyPatch):
     hashed: list[object] = []
-    monkeypatch.setattr("eunoe.workers.models.openai.request_hash", lambda *words: hashed.append(words) or "a hash")
+
+    def noted(*words: object) -> str:
+        hashed.append(words)
+        return "a hash"
+
+    monkeypatch.setattr("eunoe.workers.models.endpoint.language_model.request_hash", noted)
     async with serving(SCRIPTED) as (_, model):
         await model.answer(PROMPT, Cited)
     assert not hashed

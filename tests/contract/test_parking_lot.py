@@ -3,8 +3,8 @@
 import asyncio
 
 from eunoe.schemas.decisions import Commit, Scope
-from eunoe.workers.stores.memory import MemoryStore
-from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.stores.state.memory_store import MemoryStore
+from eunoe.workers.stores.state.redis_store import RedisStore
 
 Store = MemoryStore | RedisStore
 SCOPE = Scope("update", "acme/c1")

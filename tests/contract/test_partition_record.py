@@ -4,9 +4,9 @@ import pytest
 
 from eunoe.deploy.exits import HOPELESS, code_of
 from eunoe.schemas.errors import Refused
-from eunoe.workers.stores.connection import RedisClient
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.partition_record import RedisPartitionRecord
+from eunoe.workers.stores.records.partition_record import RedisPartitionRecord
+from eunoe.workers.stores.redis.connection import RedisClient
+from eunoe.workers.stores.redis.keys import Keys
 from tests.contract.conftest import REDIS
 
 

@@ -15,11 +15,11 @@ from qdrant_client import models
 from eunoe.schemas.decisions import Collection, Point, SparseVector, digest_of_text
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.ports import Search
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.qdrant_rest import Over, QdrantRest, qdrant_address
-from eunoe.workers.stores.qdrant_search import SPARE, SPARE_OF_LATER, Fetch
-from eunoe.workers.stores.wire import STREAMED_BYTES
+from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
+from eunoe.workers.stores.vectors.qdrant_rest import Over, QdrantRest, qdrant_address
+from eunoe.workers.stores.vectors.qdrant_search import SPARE, SPARE_OF_LATER, Fetch
+from eunoe.workers.stores.vectors.wire import STREAMED_BYTES
 
 KEY = "acme/c1"
 POINT = Point(

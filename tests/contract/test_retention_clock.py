@@ -14,7 +14,7 @@ from eunoe.deploy.generations.erase.loop import WorkedOff
 from eunoe.deploy.generations.erase.retention import trusted_now
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
-from eunoe.workers.stores.erasures import MemoryErasures
+from eunoe.workers.stores.erasures.ledgers import MemoryErasures
 
 
 @pytest.mark.broker

@@ -13,10 +13,10 @@ from eunoe.deploy.observability.metrics import MetricSources
 from eunoe.deploy.process.durability import EvictionWatch, warn_of_weak_durability
 from eunoe.schemas.decisions import Commit, Put, Scope
 from eunoe.schemas.errors import Unavailable
-from eunoe.workers.stores.connection import RedisConnection
-from eunoe.workers.stores.generations import forget_generation
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.stores.records.generations import forget_generation
+from eunoe.workers.stores.redis.connection import RedisConnection
+from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.state.redis_store import RedisStore
 from tests.support.valkeys import valkey_cluster, valkey_sentinel
 
 pytestmark = [pytest.mark.broker, pytest.mark.embedded("kills its servers"), pytest.mark.timeout(240)]

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from eunoe.schemas.errors import Unavailable
-from eunoe.workers.stores import data_keys_sqlite
-from eunoe.workers.stores.data_keys_sqlite import SqliteKeyStore
-from eunoe.workers.stores.key_wrapping import OperatorKeys
-from eunoe.workers.stores.sqlite_erasures import SqliteErasures
+from eunoe.workers.stores.data_keys import sqlite_keys as data_keys_sqlite
+from eunoe.workers.stores.data_keys.sqlite_keys import SqliteKeyStore
+from eunoe.workers.stores.data_keys.wrapping import OperatorKeys
+from eunoe.workers.stores.erasures.sqlite_ledger import SqliteErasures
 
 WRITE = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN IMMEDIATE')"
 

@@ -13,11 +13,11 @@ import pytest
 from eunoe.deploy.clients.redis import open_redis_url
 from eunoe.schemas.decisions import Commit, Ledger, Put, Scope
 from eunoe.schemas.ports import StoredConversation
-from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script
-from eunoe.workers.stores.generations import forget_generation
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.redis import RedisStore
-from eunoe.workers.stores.redis_transplants import RedisTransplants
+from eunoe.workers.stores.records.generations import forget_generation
+from eunoe.workers.stores.redis.connection import RedisClient, RedisConnection, Script
+from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.state.redis_store import RedisStore
+from eunoe.workers.stores.state.transplants import RedisTransplants
 from tests.contract.conftest import SEVERAL
 from tests.support.staging_process import PIECES, TABLES, long_state
 

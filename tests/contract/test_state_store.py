@@ -25,11 +25,11 @@ from eunoe.schemas.decisions import (
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import ConversationList, ParkingLot, StateStore
 from eunoe.schemas.position_ports import ReadPartition
-from eunoe.workers.stores.connection import RedisClient
-from eunoe.workers.stores.generations import forget_generation
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.redis import RedisStore
-from eunoe.workers.stores.redis_positions import RedisHandledPositions
+from eunoe.workers.stores.positions.redis_positions import RedisHandledPositions
+from eunoe.workers.stores.records.generations import forget_generation
+from eunoe.workers.stores.redis.connection import RedisClient
+from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.state.redis_store import RedisStore
 
 KEY = conversation_key("acme", "c1")
 SCOPE = Scope("segment", KEY)

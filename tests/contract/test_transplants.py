@@ -8,11 +8,11 @@ from eunoe.schemas.decisions import Commit, Ledger, Outbox, OutMessage, Put, Sco
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import StoredConversation, Transplants
-from eunoe.workers.stores.connection import RedisClient, as_text
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.memory import MemoryStore
-from eunoe.workers.stores.redis import RedisStore
-from eunoe.workers.stores.redis_transplants import RedisTransplants
+from eunoe.workers.stores.redis.connection import RedisClient, as_text
+from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.state.memory_store import MemoryStore
+from eunoe.workers.stores.state.redis_store import RedisStore
+from eunoe.workers.stores.state.transplants import RedisTransplants
 
 KEY, OTHER = conversation_key("acme", "c {1}"), conversation_key("acme", "c2")
 TABLES = {"intake": ("head", "lines"), "update": ("memories",), "tree": ()}
@@ -99,7 +99,7 @@ async def test_what_takes_so_long_that_its_first_part_has_gone_changes_nothing(
         pytest.skip("in memory all is written at once")
     await live(store, KEY)
     before = await transplants.export(KEY, TABLES)
-    monkeypatch.setattr("eunoe.workers.stores.staging.STAGED_MS", 0)
+    monkeypatch.setattr("eunoe.workers.stores.redis.staging.STAGED_MS", 0)
     with pytest.raises(Unavailable, match=r"writing acme/c.*took longer than 600 s"):
         await transplants.swap(KEY, TABLES, LONG, before.ledgers["intake"])
     assert await transplants.export(KEY, TABLES) == before

@@ -21,12 +21,12 @@ from eunoe.streams.dead_letters import CONTENT_HEADER, read_dead_letter
 from eunoe.streams.lag import lag
 from eunoe.streams.reader import read_all
 from eunoe.streams.record import Record
-from eunoe.streams.sealed_letters import opened_letters
-from eunoe.streams.sealed_records import open_record
+from eunoe.streams.sealed.letters import opened_letters
+from eunoe.streams.sealed.records import open_record
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stage import ApplyOrder
-from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
 from tests.faults.house import House
 from tests.faults.load import Letter, Load
 from tests.support.whole_state import ConversationState, read_states

@@ -22,7 +22,7 @@ from eunoe.streams.admin import create_topics
 from eunoe.streams.publisher import KafkaPublisher
 from eunoe.streams.record import Message
 from eunoe.workers.registry import STAGES
-from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.stores.state.redis_store import RedisStore
 from tests.faults.workers import Nursery, Starter, Worker
 from tests.support.command import until
 from tests.support.kafka.cluster import KafkaCluster

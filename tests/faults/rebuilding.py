@@ -8,7 +8,7 @@ from eunoe.schemas.records import RecordedAnswer
 from eunoe.streams.codec import decode
 from eunoe.streams.reader import read_all
 from eunoe.streams.topics import Topic
-from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
 from tests.faults.findings import Findings
 from tests.faults.house import House
 from tests.support.command import eunoe

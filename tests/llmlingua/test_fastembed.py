@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from eunoe.schemas.errors import Refused
-from eunoe.workers.models.embedding import FastembedEmbedder, FastembedSettings
+from eunoe.workers.models.local.embedding import FastembedEmbedder, FastembedSettings
 
 pytestmark = pytest.mark.filterwarnings("default")
 

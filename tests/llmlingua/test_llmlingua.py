@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, XLMRobertaConfig, XLMRobertaForTokenClassification
 
 from eunoe.schemas.errors import Refused
-from eunoe.workers.models.compression import LLMLinguaCompressor, LLMLinguaSettings
+from eunoe.workers.models.local.compression import LLMLinguaCompressor, LLMLinguaSettings
 from eunoe.workers.text.tokens import count_tokens
 
 pytestmark = pytest.mark.filterwarnings("default")

@@ -67,7 +67,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_every_source_and_data_file_under_one_name(wheel: Path) -> None:
     inside = {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert inside == {f"eunoe/{name}" for name in sources()}
-    assert {"eunoe/deploy/demo/conversation.jsonl", "eunoe/workers/stores/commit.lua"} <= inside
+    assert {"eunoe/deploy/demo/conversation.jsonl", "eunoe/workers/stores/redis/commit.lua"} <= inside
     assert {f"eunoe/{folder}/py.typed" for folder in FOLDERS} <= inside
 
 

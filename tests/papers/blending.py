@@ -8,7 +8,7 @@ from eunoe.schemas.decisions import Decision, Work
 from eunoe.schemas.events import Ask, Insight, Line, ReplyContext, ReplyRequested, Strategy
 from eunoe.workers.registry import STAGES
 from eunoe.workers.respond.context import Context
-from eunoe.workers.respond.sources import Query
+from eunoe.workers.respond.recall.sources import Query
 from eunoe.workers.update.reads import findable_session
 
 

@@ -21,10 +21,10 @@ from eunoe.schemas.memory import Change, ChangeKind, MemoriesChanged, Memory
 from eunoe.schemas.model_ports import Embedder
 from eunoe.schemas.ports import Hit, Search
 from eunoe.workers.registry import StageSettings
-from eunoe.workers.respond.ranking import reciprocal_rank_fusion
+from eunoe.workers.respond.recall.ranking import reciprocal_rank_fusion
 from eunoe.workers.stage import Dependencies
-from eunoe.workers.stores.memory import MemoryStore
-from eunoe.workers.stores.memory_index import MemoryIndex
+from eunoe.workers.stores.state.memory_store import MemoryStore
+from eunoe.workers.stores.vectors.memory_index import MemoryIndex
 from eunoe.workers.text.terms import query_vector, terms
 from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.tree.nodes import NAME, TreeNode

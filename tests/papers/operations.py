@@ -18,11 +18,11 @@ import orjson
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Line, Provenance
 from eunoe.schemas.memory import Memory
-from eunoe.workers.update.contradiction import SUSPICION_THRESHOLD, find_contradiction
+from eunoe.workers.update.english.contradiction import SUSPICION_THRESHOLD, find_contradiction
+from eunoe.workers.update.english.parsing import parse_sentence
+from eunoe.workers.update.english.rules import decide
 from eunoe.workers.update.operations import next_memory
 from eunoe.workers.update.operator import Operation, OperationPair, OperationVerdict, Operator
-from eunoe.workers.update.parsing import parse_sentence
-from eunoe.workers.update.rules import decide
 from tests.papers.roc import Scored, at_threshold, auc, auc_within, best_at_rate
 
 Row = Mapping[str, Any]

@@ -18,8 +18,8 @@ from eunoe.deploy.evaluate.models import EvalModels
 from eunoe.deploy.settings import Settings, read_settings
 from eunoe.schemas.errors import Refused
 from eunoe.workers.stage import Dependencies
-from eunoe.workers.stores.memory import MemoryStore
-from eunoe.workers.stores.memory_index import MemoryIndex
+from eunoe.workers.stores.state.memory_store import MemoryStore
+from eunoe.workers.stores.vectors.memory_index import MemoryIndex
 from eunoe.workers.update.spec import operator_of
 from tests.papers.multihop import evaluate_multihop
 from tests.papers.operations import MODEL_PAIRS, ContradictionScores, PairScores, evaluate_file

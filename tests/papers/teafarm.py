@@ -24,7 +24,7 @@ from eunoe.schemas.base import Identifier, Name, Text, Value
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Line
 from eunoe.schemas.model_ports import LanguageModel, Prompt
-from eunoe.workers.models.asking import ask_checked, delimited
+from eunoe.workers.models.questions.asking import ask_checked, delimited
 from eunoe.workers.respond.context import fold, write_day
 from eunoe.workers.update.reads import all_memories
 

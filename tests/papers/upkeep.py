@@ -14,7 +14,7 @@ from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, Memory, Memo
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.in_memory import InMemoryPipeline, select_stages
 from eunoe.workers.registry import StageSettings
-from eunoe.workers.update.contradiction import SUSPICION_THRESHOLD, find_contradiction
+from eunoe.workers.update.english.contradiction import SUSPICION_THRESHOLD, find_contradiction
 
 SHOWN = 20
 """Contradictions printed for each conversation."""

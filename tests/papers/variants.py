@@ -12,16 +12,16 @@ from eunoe.workers.compress.settings import CompressSettings
 from eunoe.workers.link.settings import TimelineSettings
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.context import Context, make_context, memory_row, write_day, write_row
-from eunoe.workers.respond.memories import MemorySearch, lay_out_memories, show_memory
-from eunoe.workers.respond.settings import Refine, RespondSettings, Retriever
-from eunoe.workers.respond.sources import HybridSearch, Query
-from eunoe.workers.respond.strategies import recall_sources
-from eunoe.workers.respond.timelines import (
+from eunoe.workers.respond.recall.memories import MemorySearch, lay_out_memories, show_memory
+from eunoe.workers.respond.recall.sources import HybridSearch, Query
+from eunoe.workers.respond.recall.timelines import (
     ShownTimeline,
     TimelineLayout,
     TimelineSource,
     lay_out_timelines,
 )
+from eunoe.workers.respond.settings import Refine, RespondSettings, Retriever
+from eunoe.workers.respond.strategies import recall_sources
 from eunoe.workers.tree.settings import TreeRecallSettings
 from tests.papers.blending import infused, uninfused
 from tests.papers.without import (

@@ -19,8 +19,8 @@ from eunoe.workers.blend.prompt import QUESTION
 from eunoe.workers.blend.reads import Recall
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.blend.stage import BlendStage
-from eunoe.workers.models.answer_forms import InsightsForm, OperationsForm, QuestionForm, RelationsForm
-from eunoe.workers.models.reading import read_answer
+from eunoe.workers.models.questions.answer_forms import InsightsForm, OperationsForm, QuestionForm, RelationsForm
+from eunoe.workers.models.questions.reading import read_answer
 from eunoe.workers.text.names import without_names
 from eunoe.workers.update.memories import MEMORIES
 from tests.support.graphs import KEY, START

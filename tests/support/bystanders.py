@@ -23,10 +23,10 @@ from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.intake.settings import IntakeSettings
-from eunoe.workers.models.embedding import WordLlamaEmbedder
+from eunoe.workers.models.local.embedding import WordLlamaEmbedder
 from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.runner.inbound import LogPlace, read_record
-from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
 from tests.support.command import until
 from tests.support.in_memory import START, ended, utterance
 from tests.support.pipeline import PARTITIONS, Pipeline

@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 import zstandard
 
-from eunoe.workers.models.vectors import levels
-from eunoe.workers.stores.packing import MARK, PACKER
+from eunoe.workers.models.local.vectors import levels
+from eunoe.workers.stores.documents.packing import MARK, PACKER
 
 _FLOATS: Final = 24
 """Components of a vector that are searched for: no other vector has the same, and they lie in one page mostly."""

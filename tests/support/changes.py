@@ -11,7 +11,7 @@ from datetime import timedelta
 from eunoe.schemas.base import Value
 from eunoe.schemas.events import Ask, ConversationEvent
 from eunoe.schemas.model_ports import Prompt
-from eunoe.workers.models.answer_forms import (
+from eunoe.workers.models.questions.answer_forms import (
     InsightsForm,
     MemoriesForm,
     OperationsForm,

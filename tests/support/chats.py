@@ -8,7 +8,7 @@ from functools import cache
 from eunoe.schemas.events import Ask
 from eunoe.schemas.memory import Memory, MemoryStatus
 from eunoe.workers.derive.in_memory import InMemoryPipeline
-from eunoe.workers.models.embedding import WordLlamaEmbedder
+from eunoe.workers.models.local.embedding import WordLlamaEmbedder
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.update.reads import all_memories
 from tests.support.in_memory import START, ended, utterance

@@ -13,8 +13,8 @@ from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.settings import Settings, read_settings
 from eunoe.streams.groups import delete_groups
 from eunoe.streams.settings import client_options
-from eunoe.workers.stores.connection import as_text
-from eunoe.workers.stores.qdrant_rest import QdrantRest
+from eunoe.workers.stores.redis.connection import as_text
+from eunoe.workers.stores.vectors.qdrant_rest import QdrantRest
 from tests.support.given import RUN
 
 

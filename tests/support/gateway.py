@@ -32,8 +32,8 @@ from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Record, RecordPlace
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.in_memory import InMemoryPipeline, as_message
-from eunoe.workers.stores.erasures import MemoryErasures
-from eunoe.workers.stores.generations import Listed, MemoryGenerations, listed
+from eunoe.workers.stores.erasures.ledgers import MemoryErasures
+from eunoe.workers.stores.records.generations import Listed, MemoryGenerations, listed
 from tests.support.in_memory import make_pipeline
 
 ALL = frozenset(KeyScope)

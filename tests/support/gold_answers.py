@@ -9,7 +9,7 @@ from typing import Any
 
 from eunoe.deploy.evaluate.prompts import inputs
 from eunoe.deploy.evaluate.prompts.cases import PromptCase, read_cases
-from eunoe.workers.models.prompt_lines import speakers_in
+from eunoe.workers.models.questions.prompt_lines import speakers_in
 from tests.support.model_server.server import ChatRequest
 
 _FORGOTTEN = {

@@ -10,7 +10,7 @@ from eunoe.schemas.relations import Relation
 from eunoe.workers.link.graph import NAME, AgeKey, Related, choose_links
 from eunoe.workers.link.reads import read_stored_neighbours
 from eunoe.workers.link.writes import graph_writes
-from eunoe.workers.stores.memory import MemoryStore
+from eunoe.workers.stores.state.memory_store import MemoryStore
 
 KEY = "default/c"
 START = datetime(2026, 1, 1, tzinfo=UTC)

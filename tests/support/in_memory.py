@@ -17,14 +17,14 @@ from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.in_memory import InMemoryPipeline
-from eunoe.workers.models.compression import OfflineCompressor
+from eunoe.workers.models.local.compression import OfflineCompressor
 from eunoe.workers.registry import STAGES, Stages, StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stage import Dependencies, Stage, StageSpec
-from eunoe.workers.stores.memory import MemoryLogPositions, MemoryStore
-from eunoe.workers.stores.memory_index import MemoryIndex
+from eunoe.workers.stores.state.memory_store import MemoryLogPositions, MemoryStore
+from eunoe.workers.stores.vectors.memory_index import MemoryIndex
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

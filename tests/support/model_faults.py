@@ -14,15 +14,15 @@ from pathlib import Path
 from eunoe.schemas.errors import Unavailable
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.intake.settings import IntakeSettings
-from eunoe.workers.models.dialect import Sampling
-from eunoe.workers.models.endpoint import Endpoint
-from eunoe.workers.models.metering import ASKING_STAGES
-from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
-from eunoe.workers.models.recording import RecordedModel
-from eunoe.workers.models.retrying import RetryEnvironment, RetryPolicy
+from eunoe.workers.models.endpoint.client import Endpoint
+from eunoe.workers.models.endpoint.dialect import Sampling
+from eunoe.workers.models.endpoint.language_model import OpenAIModel, OpenAISettings
+from eunoe.workers.models.endpoint.retrying import RetryEnvironment, RetryPolicy
+from eunoe.workers.models.questions.metering import ASKING_STAGES
+from eunoe.workers.models.questions.recording import RecordedModel
 from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
-from eunoe.workers.stores.answers import MemoryAnswers
+from eunoe.workers.stores.records.answers import MemoryAnswers
 from eunoe.workers.tree.settings import TreeSettings
 from tests.support.changes import events
 from tests.support.in_memory import make_pipeline

@@ -29,9 +29,9 @@ from eunoe.workers.intake.head import Head
 from eunoe.workers.link.graph import AgeKey, Related, choose_links
 from eunoe.workers.link.reads import read_stored_neighbours
 from eunoe.workers.link.writes import graph_writes
-from eunoe.workers.models.embedding import WordLlamaEmbedder
+from eunoe.workers.models.local.embedding import WordLlamaEmbedder
 from eunoe.workers.registry import StageSettings
-from eunoe.workers.stores.generations import Generation, GenerationState
+from eunoe.workers.stores.records.generations import Generation, GenerationState
 from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.tree.nodes import NODES, ROOT, TreeNode
 from eunoe.workers.update.memories import CHANGES, MEMORIES, SessionSteps, Step, session_row

@@ -22,8 +22,8 @@ from eunoe.streams.admin import create_topics
 from eunoe.streams.reader import read_all
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
-from eunoe.workers.stores.generations import forget_generation
-from eunoe.workers.stores.redis_log_positions import RedisActivityList
+from eunoe.workers.stores.positions.redis_log_positions import RedisActivityList
+from eunoe.workers.stores.records.generations import forget_generation
 from tests.support import command, given
 from tests.support.command import Finished, until
 from tests.support.session import SessionServers, variables

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eunoe.workers.models.asking import CLOSING, OPENING, REFUSED_NOTE
-from eunoe.workers.models.prompt_lines import FROM_MEMORY
+from eunoe.workers.models.questions.asking import CLOSING, OPENING, REFUSED_NOTE
+from eunoe.workers.models.questions.prompt_lines import FROM_MEMORY
 from tests.support.model_server.schema_answers import SchemaAnswers
 from tests.support.model_server.server import ChatRequest
 

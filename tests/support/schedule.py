@@ -34,7 +34,7 @@ from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import ApplyOrder, Dependencies, Stage
-from eunoe.workers.stores.cached_state import CachedStateStore, state_cache
+from eunoe.workers.stores.state.cached_state import CachedStateStore, state_cache
 from tests.support.in_memory import START, Clock, make_dependencies
 from tests.support.schedule_stores import Gate, StoreServers, TwinServers
 

@@ -23,16 +23,16 @@ from redis.crc import key_slot
 from eunoe.deploy.local.ports import free_port
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.position_ports import HandledPositions
-from eunoe.workers.stores.cold import ColdAccess
-from eunoe.workers.stores.cold_stores import MemoryColdStore
-from eunoe.workers.stores.connection import RedisClient
-from eunoe.workers.stores.freezer import Freezer
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.memory_index import MemoryIndex
-from eunoe.workers.stores.redis import RedisStore
-from eunoe.workers.stores.redis_log_positions import RedisLogPositions
-from eunoe.workers.stores.redis_positions import RedisHandledPositions
-from eunoe.workers.stores.redis_transplants import RedisTransplants
+from eunoe.workers.stores.cold.conversations import ColdAccess
+from eunoe.workers.stores.cold.freezer import Freezer
+from eunoe.workers.stores.cold.stores import MemoryColdStore
+from eunoe.workers.stores.positions.redis_log_positions import RedisLogPositions
+from eunoe.workers.stores.positions.redis_positions import RedisHandledPositions
+from eunoe.workers.stores.redis.connection import RedisClient
+from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.state.redis_store import RedisStore
+from eunoe.workers.stores.state.transplants import RedisTransplants
+from eunoe.workers.stores.vectors.memory_index import MemoryIndex
 from tests.support.in_memory import Stores
 from tests.support.schedule_stores import MAX_COPIES, TABLES, Gate, Gated
 from tests.support.valkeys import SLOTS, Valkey

@@ -14,7 +14,7 @@ from eunoe.streams.codec import decode
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.topics import Topic
 from eunoe.workers.stage import Stage
-from eunoe.workers.stores.memory_index import MemoryIndex
+from eunoe.workers.stores.vectors.memory_index import MemoryIndex
 from tests.support.blend import ByPrompt
 from tests.support.in_memory import START, Stores, ended, utterance
 from tests.support.schedule import EVERY_TURN, PATIENT, Faults, Plant

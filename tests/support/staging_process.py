@@ -14,10 +14,10 @@ from unittest.mock import patch
 from eunoe.deploy.clients.redis import open_redis_url
 from eunoe.schemas.decisions import Ledger, Scope
 from eunoe.schemas.ports import StoredConversation
-from eunoe.workers.stores.connection import RedisConnection, Script
-from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.redis import RedisStore
-from eunoe.workers.stores.redis_transplants import RedisTransplants
+from eunoe.workers.stores.redis.connection import RedisConnection, Script
+from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.state.redis_store import RedisStore
+from eunoe.workers.stores.state.transplants import RedisTransplants
 
 TABLES = {"intake": ("lines",), "update": ("memories",)}
 TEXT = "zebrafish"

@@ -29,8 +29,8 @@ from eunoe.workers.link.judge import RelationPair
 from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.stage import Stage
 from eunoe.workers.text.guarded import GuardedPattern
+from eunoe.workers.update.english.rules import judge_by_rules
 from eunoe.workers.update.operator import OperationPair
-from eunoe.workers.update.rules import judge_by_rules
 from tests.support.in_memory import ended, make_pipeline, utterance
 
 TEXT_BYTES = 32_768

@@ -14,11 +14,11 @@ from eunoe.deploy.datasets.load import load_conversation
 from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.schemas.model_ports import LanguageModel
 from eunoe.workers.derive.in_memory import InMemoryPipeline
-from eunoe.workers.models.embedding import WordLlamaEmbedder
+from eunoe.workers.models.local.embedding import WordLlamaEmbedder
 from eunoe.workers.registry import STAGES, StageSettings
-from eunoe.workers.stores.shortening import shortened
+from eunoe.workers.stores.documents.shortening import shortened
 from eunoe.workers.tree.settings import TreeSettings
-from tests.unit.test_golden import Listening
+from tests.unit.workers.derive.test_golden import Listening
 
 SIZE = 16_384
 """Bytes of the dictionary; twice as many gain 1 %."""

@@ -8,9 +8,9 @@ from eunoe.schemas.decisions import Commit, Decision, Scope, Work
 from eunoe.schemas.events import Line, Provenance
 from eunoe.schemas.memory import Change, ChangeKind, Ending, MemoriesChanged, Memory, MemoryStatus, Reinforcement
 from eunoe.schemas.model_ports import LanguageModel, Prompt
-from eunoe.workers.models.answer_forms import SummariesForm, SummaryRow
-from eunoe.workers.stores.memory import MemoryStore
-from eunoe.workers.stores.memory_index import MemoryIndex
+from eunoe.workers.models.questions.answer_forms import SummariesForm, SummaryRow
+from eunoe.workers.stores.state.memory_store import MemoryStore
+from eunoe.workers.stores.vectors.memory_index import MemoryIndex
 from eunoe.workers.tree.entries import EntrySource, MemoryEntries
 from eunoe.workers.tree.model import ModelAggregator
 from eunoe.workers.tree.nodes import ROOT, TreeNode

@@ -15,7 +15,7 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.link.offline import OfflineJudge
 from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.link.stage import LinkStage
-from eunoe.workers.models.answer_forms import OperationRow, OperationsForm
+from eunoe.workers.models.questions.answer_forms import OperationRow, OperationsForm
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender

@@ -48,7 +48,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
 }
 
 ELSEWHERE: dict[str, str] = {
-    "bench": "takes numbers only; tests/unit/test_soak.py",
+    "bench": "takes numbers only; tests/unit/deploy/evaluate/test_soak.py",
     "demo": "starts servers of its own; tests/broker/test_pipeline.py",
     "diff": "tests/broker/test_compare_generations.py",
     "doctor": "tests/broker/test_doctor.py; takes no name of anything",
@@ -56,8 +56,8 @@ ELSEWHERE: dict[str, str] = {
     "eval": "reads files, no servers",
     "gateway": "tests/broker/test_gateway.py; takes addresses only",
     "generations": "takes nothing",
-    "import": "reads a file before it asks a server; tests/unit/test_imports.py",
-    "keys": "tests/unit/test_gateway_keys.py; reads a file",
+    "import": "reads a file before it asks a server; tests/unit/deploy/datasets/test_imports.py",
+    "keys": "tests/unit/deploy/gateway/test_gateway_keys.py; reads a file",
     "mcp": "asks a gateway, not the servers",
     "produce": "reads a file; tests/broker/test_pipeline.py",
     "promote": "tests/broker/test_rebuild.py",
@@ -66,6 +66,6 @@ ELSEWHERE: dict[str, str] = {
     "schemas": "writes files, no servers",
     "topics": "tests/broker/test_repartition.py",
     "up": "starts servers",
-    "worker": "tests/unit/test_worker_command.py",
+    "worker": "tests/unit/deploy/process/test_worker_command.py",
 }
 """Commands without a wrong line above, with the reason or the place of their own."""

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from eunoe.schemas.events import Insight, InsightKind, Line
 from eunoe.workers.blend.prompt import MAX_CITES, BlendContext
 from eunoe.workers.blend.turn import LATEST
-from eunoe.workers.models.answer_forms import InsightRow, InsightsForm
-from eunoe.workers.models.prompt_lines import speakers_in
+from eunoe.workers.models.questions.answer_forms import InsightRow, InsightsForm
+from eunoe.workers.models.questions.prompt_lines import speakers_in
 from eunoe.workers.text.drafts import clip
 
 

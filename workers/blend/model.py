@@ -17,9 +17,9 @@ from eunoe.workers.blend.prompt import (
 )
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.blend.turn import CODE, LATEST, Blend, BlendInput
-from eunoe.workers.models.answer_forms import InsightsForm, QuestionForm
-from eunoe.workers.models.asking import CheckedQuestion, ask_question, ask_unrecorded
-from eunoe.workers.models.prompt_lines import speakers_in
+from eunoe.workers.models.questions.answer_forms import InsightsForm, QuestionForm
+from eunoe.workers.models.questions.asking import CheckedQuestion, ask_question, ask_unrecorded
+from eunoe.workers.models.questions.prompt_lines import speakers_in
 
 _CLIPPED_CHARS = 300
 """Characters of a line in the shortest question."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from eunoe.schemas.events import Insight, Line
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.model_ports import Prompt
-from eunoe.workers.models.answer_forms import InsightsForm, QuestionForm, answer_like
-from eunoe.workers.models.asking import delimited, numbered, write_day
-from eunoe.workers.models.prompt_lines import FROM_MEMORY, line_cost, shorten, speakers_in, speakers_listed
+from eunoe.workers.models.questions.answer_forms import InsightsForm, QuestionForm, answer_like
+from eunoe.workers.models.questions.asking import delimited, numbered, write_day
+from eunoe.workers.models.questions.prompt_lines import FROM_MEMORY, line_cost, shorten, speakers_in, speakers_listed
 from eunoe.workers.text.drafts import MAX_TEXT_CHARS
 from eunoe.workers.text.printed_names import printed_name
 

@@ -13,7 +13,7 @@ from eunoe.schemas.ports import Hit, Search, StateStore, VectorIndex
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.blend.turn import LATEST, speakers_of
 from eunoe.workers.stage import StageTables
-from eunoe.workers.stores.depths import depths
+from eunoe.workers.stores.vectors.depths import depths
 from eunoe.workers.text.names import without_names
 from eunoe.workers.update.reads import read_memories
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from eunoe.schemas.base import Value
 from eunoe.schemas.events import Line
 from eunoe.schemas.model_ports import Vectors
-from eunoe.workers.models.vectors import levels
+from eunoe.workers.models.local.vectors import levels
 from eunoe.workers.text.names import without_names
 from eunoe.workers.text.passages import cut_passages
 

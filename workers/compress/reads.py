@@ -12,7 +12,7 @@ from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.features import LineFeatures
 from eunoe.workers.compress.segments import NAME, READINGS, SEGMENTS, STATS, TERMS, Frequency, SegmentStats, segment_id
-from eunoe.workers.stores.term_counts import read_numbers
+from eunoe.workers.stores.documents.term_counts import read_numbers
 
 __all__ = [
     "LineFeatures",

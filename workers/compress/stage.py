@@ -24,8 +24,8 @@ from eunoe.workers.compress.segments import (
     term_lists,
 )
 from eunoe.workers.compress.settings import CompressSettings
-from eunoe.workers.models.offload import offload
-from eunoe.workers.stores.term_counts import frequency_writes
+from eunoe.workers.models.local.offload import offload
+from eunoe.workers.stores.documents.term_counts import frequency_writes
 
 CODE = "compress/1"
 

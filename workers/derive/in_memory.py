@@ -12,7 +12,7 @@ from eunoe.streams.codec import decode, encode
 from eunoe.streams.memory_log import MemoryConsumer, MemoryLog, Sleep, yield_only
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
-from eunoe.workers.models.compression import OfflineCompressor
+from eunoe.workers.models.local.compression import OfflineCompressor
 from eunoe.workers.registry import STAGES, Stages, StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
@@ -21,8 +21,8 @@ from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import Build, Dependencies
-from eunoe.workers.stores.memory import MemoryLogPositions, MemoryStore
-from eunoe.workers.stores.memory_index import MemoryIndex
+from eunoe.workers.stores.state.memory_store import MemoryLogPositions, MemoryStore
+from eunoe.workers.stores.vectors.memory_index import MemoryIndex
 
 _NO_BUILDS: Mapping[str, Build] = {}
 

@@ -11,7 +11,7 @@ from eunoe.schemas.model_ports import Embedder
 from eunoe.schemas.ports import Hit, Search, VectorIndex
 from eunoe.workers.derive.index_audit import SampledStore, has_missing_entries, missing_entries
 from eunoe.workers.stage import StageSpec
-from eunoe.workers.stores.index_record import IndexRecord, lost_reason
+from eunoe.workers.stores.records.index_record import IndexRecord, lost_reason
 
 SERVER = "the vector index"
 """The name that waits for it have in logs and metrics."""

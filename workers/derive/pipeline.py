@@ -29,8 +29,8 @@ from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stage import Dependencies
-from eunoe.workers.stores.spilling import SpillingStore
-from eunoe.workers.stores.spilling_index import SpillingIndex
+from eunoe.workers.stores.state.spilling import SpillingStore
+from eunoe.workers.stores.vectors.spilling_index import SpillingIndex
 
 TABLES: Mapping[str, Sequence[str]] = {name: STAGES[name].tables.all for name in MEMORY_STAGES}
 """Stage → its tables; intake, whose ledger holds the progress of a conversation, comes first."""

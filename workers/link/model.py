@@ -9,8 +9,8 @@ from eunoe.workers.link.judge import CODE, RelationJudgement, RelationPair, Rela
 from eunoe.workers.link.offline import OfflineJudge
 from eunoe.workers.link.prompt import batches, question
 from eunoe.workers.link.settings import LinkSettings
-from eunoe.workers.models.answer_forms import RelationRow
-from eunoe.workers.models.items import ask_items
+from eunoe.workers.models.questions.answer_forms import RelationRow
+from eunoe.workers.models.questions.items import ask_items
 
 
 class ModelJudge:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.model_ports import LanguageModel, Prompt
-from eunoe.workers.models.answer_forms import ReplyForm
-from eunoe.workers.models.asking import CheckedQuestion, ask_question, ask_unrecorded
-from eunoe.workers.respond.offline import OfflineReplier
+from eunoe.workers.models.questions.answer_forms import ReplyForm
+from eunoe.workers.models.questions.asking import CheckedQuestion, ask_question, ask_unrecorded
+from eunoe.workers.respond.offline.replier import OfflineReplier
 from eunoe.workers.respond.prompt import (
     FUSED,
     REPLY,

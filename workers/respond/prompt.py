@@ -6,8 +6,8 @@ from datetime import date
 
 from eunoe.schemas.model_ports import Prompt
 from eunoe.schemas.relations import describe_relations
-from eunoe.workers.models.answer_forms import NoteRow, ReplyForm, answer_like
-from eunoe.workers.models.asking import delimited, without_marks
+from eunoe.workers.models.questions.answer_forms import NoteRow, ReplyForm, answer_like
+from eunoe.workers.models.questions.asking import delimited, without_marks
 from eunoe.workers.respond.context import Row, fold, write_day, write_row
 from eunoe.workers.respond.replier import ReplyTask
 from eunoe.workers.respond.times import MONTHS

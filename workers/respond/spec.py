@@ -3,7 +3,7 @@
 from eunoe.schemas.events import ReplyContext
 from eunoe.schemas.replies import Recalled, Reply
 from eunoe.workers.respond.model import ModelReplier
-from eunoe.workers.respond.offline import OfflineReplier
+from eunoe.workers.respond.offline.replier import OfflineReplier
 from eunoe.workers.respond.replier import Replier
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.respond.stage import NAME, TABLES, RespondStage, error_reply

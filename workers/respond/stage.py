@@ -11,9 +11,9 @@ from eunoe.schemas.replies import Freshness, Recalled, RecalledRow, Reply
 from eunoe.workers.compress.reads import SegmentStats, read_stats
 from eunoe.workers.respond.context import Context, Row, latest
 from eunoe.workers.respond.freshness import read_freshness
+from eunoe.workers.respond.recall.sources import Query, RecallSource
 from eunoe.workers.respond.replier import CODE, DraftReply, Replier, ReplyTask
 from eunoe.workers.respond.settings import RespondSettings
-from eunoe.workers.respond.sources import Query, RecallSource
 from eunoe.workers.stage import StageTables
 from eunoe.workers.text.invisible import without_invisible
 from eunoe.workers.text.queries import texts_around

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from eunoe.schemas.events import Strategy
 from eunoe.schemas.memory import Memory, Segment
 from eunoe.workers.link.reads import TimelineSettings, VertexCache
-from eunoe.workers.respond.feature_cache import FeatureCache
 from eunoe.workers.respond.fused.source import FusedSource
-from eunoe.workers.respond.memories import CurrentSource, InsightSource, MemorySearch
-from eunoe.workers.respond.parse_cache import SEGMENT_SHARE, SHARE, VERTEX_SHARE, ParseCache
-from eunoe.workers.respond.segments import SegmentSource
+from eunoe.workers.respond.recall.feature_cache import FeatureCache
+from eunoe.workers.respond.recall.memories import CurrentSource, InsightSource, MemorySearch
+from eunoe.workers.respond.recall.parse_cache import SEGMENT_SHARE, SHARE, VERTEX_SHARE, ParseCache
+from eunoe.workers.respond.recall.segments import SegmentSource
+from eunoe.workers.respond.recall.sources import HybridSearch, RecallSource
+from eunoe.workers.respond.recall.timelines import TimelineSource
+from eunoe.workers.respond.recall.trees import TreeSource
 from eunoe.workers.respond.settings import RespondSettings
-from eunoe.workers.respond.sources import HybridSearch, RecallSource
-from eunoe.workers.respond.timelines import TimelineSource
-from eunoe.workers.respond.trees import TreeSource
 from eunoe.workers.stage import Dependencies
 from eunoe.workers.tree.reads import TreeRecall, TreeRecallSettings, TreeSettings
 

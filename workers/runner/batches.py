@@ -8,7 +8,7 @@ from typing import Any
 from eunoe.schemas.decisions import Clear, Commit, Decision, Drop, Ledger, Outbox, Put, Work, Write
 from eunoe.streams.record import Record
 from eunoe.streams.tracing import TraceSpan, processing
-from eunoe.workers.models.metering import DecidedBy
+from eunoe.workers.models.questions.metering import DecidedBy
 from eunoe.workers.runner.inbound import OrderedEvent
 from eunoe.workers.runner.outbox import DecisionStamp, compose_outbox, excess_in
 from eunoe.workers.runner.parts import StageParts

@@ -14,7 +14,7 @@ from eunoe.workers.runner.inbound import LogPlace, OrderedEvent
 from eunoe.workers.runner.loss_detector import LossDetector, WritesLost
 from eunoe.workers.runner.metrics import Part
 from eunoe.workers.runner.outbox import Sender
-from eunoe.workers.stores.cached_state import CachedStateStore
+from eunoe.workers.stores.state.cached_state import CachedStateStore
 
 log = logging.getLogger(__name__)
 

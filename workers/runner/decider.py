@@ -14,8 +14,8 @@ from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import newer_fault
 from eunoe.streams.record import Lease, Revoked
 from eunoe.streams.tracing import span
-from eunoe.workers.models.metering import DecidedBy, noting_answers
-from eunoe.workers.models.recording import asking_for
+from eunoe.workers.models.questions.metering import DecidedBy, noting_answers
+from eunoe.workers.models.questions.recording import asking_for
 from eunoe.workers.runner.backoff import Backoff
 from eunoe.workers.runner.failure_limit import FailureLimit, FailureWindow, TooManyFailures
 from eunoe.workers.runner.faults import describe_fault, fault_frames

@@ -10,8 +10,8 @@ from enum import StrEnum
 from time import perf_counter, thread_time
 from typing import Any, Final
 
-from eunoe.workers.models.buckets import Buckets
-from eunoe.workers.models.metering import DecidedBy
+from eunoe.workers.models.questions.buckets import Buckets
+from eunoe.workers.models.questions.metering import DecidedBy
 
 STAGE_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 """Bounds for the parts of handling a record, in seconds."""

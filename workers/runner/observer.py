@@ -18,7 +18,7 @@ from eunoe.schemas.events import (
 from eunoe.schemas.memory import MemoriesFormed
 from eunoe.schemas.replies import Reply
 from eunoe.streams.tracing import TraceSpan, is_on
-from eunoe.workers.models.metering import DecidedBy
+from eunoe.workers.models.questions.metering import DecidedBy
 from eunoe.workers.runner.delays import note_delays
 from eunoe.workers.runner.inbound import OrderedEvent
 from eunoe.workers.runner.metrics import SessionOutcome, StageMeter, behind

@@ -14,10 +14,10 @@ from eunoe.streams.dead_letters import KEYLESS_PARTITION, dead_letter
 from eunoe.streams.publisher import excess_of, traced
 from eunoe.streams.record import Message, Publisher, Record
 from eunoe.streams.retries import LATE_HEADER
-from eunoe.streams.sealed_log import logged
+from eunoe.streams.sealed.log import logged
 from eunoe.streams.topics import Topic
 from eunoe.streams.tracing import TRACE_HEADER, span
-from eunoe.workers.models.recording import Answers
+from eunoe.workers.models.questions.recording import Answers
 from eunoe.workers.runner.metrics import Part, StageMeter
 from eunoe.workers.runner.refused_asks import error_answers
 from eunoe.workers.stage import StageSpec

@@ -11,7 +11,7 @@ from eunoe.schemas.decisions import OutMessage, Scope
 from eunoe.schemas.records import RecordedAnswer
 from eunoe.streams.codec import encode
 from eunoe.streams.topics import Topic
-from eunoe.workers.models.recording import Answers
+from eunoe.workers.models.questions.recording import Answers
 
 
 class RecordedOutcome(Value):

@@ -18,8 +18,8 @@ from eunoe.schemas.ports import ParkingLot
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import ContractError, waiting_for_newer
 from eunoe.streams.record import Lease, Record, Revoked
-from eunoe.streams.sealed_log import logged
-from eunoe.streams.sealed_records import open_record
+from eunoe.streams.sealed.log import logged
+from eunoe.streams.sealed.records import open_record
 from eunoe.streams.tracing import processing, span
 from eunoe.workers.runner.applier import EventApplier
 from eunoe.workers.runner.batches import BatchApplier, split_batch
@@ -39,7 +39,7 @@ from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.parts import RunnerContext, StageParts
 from eunoe.workers.runner.skips import PassedOver, WatchfulLease
 from eunoe.workers.stage import ApplyOrder, Stage, StageSpec
-from eunoe.workers.stores.cached_state import StaleState
+from eunoe.workers.stores.state.cached_state import StaleState
 
 T = TypeVar("T")
 

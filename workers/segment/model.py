@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from eunoe.schemas.events import Line, Provenance, Span
 from eunoe.schemas.model_ports import LanguageModel
-from eunoe.workers.models.answer_forms import StartRow, StartsForm
-from eunoe.workers.models.asking import CheckedQuestion, ask_unrecorded, side_by_side
-from eunoe.workers.models.parts import ask_parts
+from eunoe.workers.models.questions.answer_forms import StartRow, StartsForm
+from eunoe.workers.models.questions.asking import CheckedQuestion, ask_unrecorded, side_by_side
+from eunoe.workers.models.questions.parts import ask_parts
 from eunoe.workers.segment.offline import OfflineSegmenter
 from eunoe.workers.segment.prompt import NAME, SegmentContext, fault_of, first_rows, row_cost, rows_of, segment_prompt
 from eunoe.workers.segment.segmenter import CODE, Segmentation

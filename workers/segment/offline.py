@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from eunoe.schemas.events import Line, Provenance
 from eunoe.schemas.model_ports import Embedder
-from eunoe.workers.models.offload import offload
+from eunoe.workers.models.local.offload import offload
 from eunoe.workers.segment.boundaries import boundaries
 from eunoe.workers.segment.segmenter import CODE, Segmentation
 from eunoe.workers.segment.settings import SegmentSettings

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from eunoe.schemas.events import Line, Span
 from eunoe.schemas.model_ports import Prompt
-from eunoe.workers.models.answer_forms import StartsForm, answer_like
-from eunoe.workers.models.asking import delimited
-from eunoe.workers.models.prompt_lines import prompt_tokens
+from eunoe.workers.models.questions.answer_forms import StartsForm, answer_like
+from eunoe.workers.models.questions.asking import delimited
+from eunoe.workers.models.questions.prompt_lines import prompt_tokens
 from eunoe.workers.segment.settings import Unit
 from eunoe.workers.text.printed_names import printed_name
 

@@ -6,8 +6,8 @@ from datetime import date, datetime
 
 from eunoe.schemas.events import Line
 from eunoe.schemas.memory import MemoryDraft, MemoryKind
-from eunoe.workers.models.answer_forms import MemoriesForm, MemoryRow
-from eunoe.workers.models.prompt_lines import speakers_in
+from eunoe.workers.models.questions.answer_forms import MemoriesForm, MemoryRow
+from eunoe.workers.models.questions.prompt_lines import speakers_in
 from eunoe.workers.summarize.prompt import MAX_CITES
 from eunoe.workers.text.drafts import clip
 from eunoe.workers.text.expiry import end_of_day, expiry_of

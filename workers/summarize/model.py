@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from eunoe.schemas.events import Line, Provenance, Span
 from eunoe.schemas.memory import MemoryDraft
 from eunoe.schemas.model_ports import LanguageModel
-from eunoe.workers.models.answer_forms import MemoriesForm, MemoryRow
-from eunoe.workers.models.asking import CheckedQuestion, ask_unrecorded, side_by_side
-from eunoe.workers.models.parts import ask_parts
-from eunoe.workers.models.prompt_lines import line_cost, speakers_in
+from eunoe.workers.models.questions.answer_forms import MemoriesForm, MemoryRow
+from eunoe.workers.models.questions.asking import CheckedQuestion, ask_unrecorded, side_by_side
+from eunoe.workers.models.questions.parts import ask_parts
+from eunoe.workers.models.questions.prompt_lines import line_cost, speakers_in
 from eunoe.workers.summarize.answer import Window, drafts_of, fault_of, good_part, renumbered
 from eunoe.workers.summarize.offline import OfflineSummarizer
 from eunoe.workers.summarize.prompt import NAME, SummarizeContext, summarize_prompt

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from eunoe.schemas.events import Line, Provenance, Span
 from eunoe.schemas.memory import MemoryDraft
-from eunoe.workers.models.offload import offload
+from eunoe.workers.models.local.offload import offload
 from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.summarize.summarizer import CODE, Summary
 from eunoe.workers.text.drafts import limit_bytes, without_repeats

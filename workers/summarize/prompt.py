@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from eunoe.schemas.events import Line
 from eunoe.schemas.model_ports import Prompt
-from eunoe.workers.models.answer_forms import MemoriesForm, answer_like
-from eunoe.workers.models.asking import delimited, numbered
-from eunoe.workers.models.prompt_lines import FROM_MEMORY, shorten, speakers_in, speakers_listed
+from eunoe.workers.models.questions.answer_forms import MemoriesForm, answer_like
+from eunoe.workers.models.questions.asking import delimited, numbered
+from eunoe.workers.models.questions.prompt_lines import FROM_MEMORY, shorten, speakers_in, speakers_listed
 from eunoe.workers.text.drafts import MAX_TEXT_CHARS
 
 NAME = "summarize/3"

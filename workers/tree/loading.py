@@ -9,7 +9,7 @@ import numpy as np
 from eunoe.schemas.decisions import Work
 from eunoe.schemas.identity import derive_id
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.models.vectors import LEVELS, levels, unit_of_levels
+from eunoe.workers.models.local.vectors import LEVELS, levels, unit_of_levels
 from eunoe.workers.tree.nodes import (
     LEAVES,
     NAME,

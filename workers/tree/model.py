@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.model_ports import LanguageModel
-from eunoe.workers.models.items import ask_items
+from eunoe.workers.models.questions.items import ask_items
 from eunoe.workers.tree.aggregates import Aggregate, AggregateTask
 from eunoe.workers.tree.nodes import CODE
 from eunoe.workers.tree.offline import OfflineAggregator

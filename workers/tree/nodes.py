@@ -62,7 +62,7 @@ class StoredVector(Value):
     """A vector: in `VECTORS` a unit vector, in `SUMS` the sum over the current leaves below."""
 
     levels: bytes = b""
-    """Signed bytes, see `eunoe.workers.models.vectors.levels`."""
+    """Signed bytes, see `eunoe.workers.models.local.vectors.levels`."""
     largest: float | None = absent()
     """The largest component of a sum, in absolute terms; `None` for a unit vector."""
     dense: bytes | None = absent()

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from eunoe.schemas.model_ports import Prompt
-from eunoe.workers.models.answer_forms import SummariesForm, SummaryRow, answer_like
-from eunoe.workers.models.asking import delimited
-from eunoe.workers.models.items import MAX_NODES, ItemQuestion
-from eunoe.workers.models.prompt_lines import prompt_tokens
+from eunoe.workers.models.questions.answer_forms import SummariesForm, SummaryRow, answer_like
+from eunoe.workers.models.questions.asking import delimited
+from eunoe.workers.models.questions.items import MAX_NODES, ItemQuestion
+from eunoe.workers.models.questions.prompt_lines import prompt_tokens
 from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.tree.aggregates import AggregateTask
 

@@ -8,7 +8,7 @@ import numpy as np
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.model_ports import Embedder
 from eunoe.schemas.ports import Hit, Search, StateStore, VectorIndex
-from eunoe.workers.stores.term_counts import read_numbers
+from eunoe.workers.stores.documents.term_counts import read_numbers
 from eunoe.workers.text.names import without_names
 from eunoe.workers.text.queries import WeightedText, mixed_vector, weighted_terms
 from eunoe.workers.text.terms import query_vector

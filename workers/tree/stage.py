@@ -11,8 +11,8 @@ from eunoe.schemas.decisions import Decision, Outcome, Wait, Work
 from eunoe.schemas.memory import MemoriesChanged
 from eunoe.schemas.model_ports import Embedder, Vectors
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.models.vectors import quantized
-from eunoe.workers.stores.term_counts import frequency_writes
+from eunoe.workers.models.local.vectors import quantized
+from eunoe.workers.stores.documents.term_counts import frequency_writes
 from eunoe.workers.text.names import first_speakers, without_names
 from eunoe.workers.text.terms import terms
 from eunoe.workers.tree.aggregates import Aggregator, tasks_of

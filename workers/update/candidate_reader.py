@@ -12,7 +12,7 @@ from eunoe.schemas.memory import Memory
 from eunoe.schemas.model_ports import Embedder
 from eunoe.schemas.ports import Search, StateStore, VectorIndex
 from eunoe.workers.link.reads import linked_session, read_neighbours
-from eunoe.workers.stores.depths import depths
+from eunoe.workers.stores.vectors.depths import depths
 from eunoe.workers.text.names import without_names
 from eunoe.workers.update.candidates import all_pairs, choose_pairs, fits, pair_up, restates
 from eunoe.workers.update.lifecycle import Lifecycle

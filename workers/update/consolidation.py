@@ -18,12 +18,12 @@ from eunoe.workers.text.language import has_english
 from eunoe.workers.text.same_words import same_words
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.words import NUMBER_WORDS
-from eunoe.workers.update.contradiction import SUSPICION_THRESHOLD, find_contradiction
-from eunoe.workers.update.lexicon import NEGATORS
+from eunoe.workers.update.english.contradiction import SUSPICION_THRESHOLD, find_contradiction
+from eunoe.workers.update.english.lexicon import NEGATORS
+from eunoe.workers.update.english.parsing import ParsedSentence, parse_sentence
+from eunoe.workers.update.english.slots import changed_slot
 from eunoe.workers.update.lifecycle import Cause, Lifecycle
 from eunoe.workers.update.memories import fusion_id, with_evidence
-from eunoe.workers.update.parsing import ParsedSentence, parse_sentence
-from eunoe.workers.update.slots import changed_slot
 
 CONSOLIDATED = "it says the same as another memory"
 MADE_BY = Provenance(code="consolidate/2", model="rules/7")

@@ -10,9 +10,9 @@ from eunoe.schemas.memory import ChangeKind, MemoriesChanged, Memory, MemoryOrig
 from eunoe.workers.text.language import is_english
 from eunoe.workers.text.terms import terms
 from eunoe.workers.update.applying import MERGED, REACHED, RESTATES
+from eunoe.workers.update.english.rules import SAID, says_all_of
 from eunoe.workers.update.memories import normalized
 from eunoe.workers.update.operator import OperationPair
-from eunoe.workers.update.rules import SAID, says_all_of
 
 Successors = Mapping[str, str | None]
 """Ended id → the id of the memory that says all of it too; `None` where it no longer holds, or may not."""

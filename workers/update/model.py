@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.model_ports import LanguageModel
-from eunoe.workers.models.answer_forms import OperationRow
-from eunoe.workers.models.items import ask_items
+from eunoe.workers.models.questions.answer_forms import OperationRow
+from eunoe.workers.models.questions.items import ask_items
 from eunoe.workers.update.offline import MODEL, OfflineOperator
 from eunoe.workers.update.operator import (
     APPENDED,

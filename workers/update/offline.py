@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from eunoe.schemas.events import Provenance
+from eunoe.workers.update.english.rules import judge_by_rules
 from eunoe.workers.update.operator import CODE, OperationJudgement, OperationPair
-from eunoe.workers.update.rules import judge_by_rules
 
 MODEL = "rules/7"
 

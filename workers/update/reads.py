@@ -12,7 +12,7 @@ import orjson
 from eunoe.schemas.decisions import Ledger, Scope
 from eunoe.schemas.memory import ChangeKind, Ending, Memory
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.stores.term_counts import read_numbers
+from eunoe.workers.stores.documents.term_counts import read_numbers
 from eunoe.workers.update.endings import endings_of
 from eunoe.workers.update.lifecycle import as_of
 from eunoe.workers.update.memories import (

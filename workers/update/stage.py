@@ -11,7 +11,7 @@ from eunoe.schemas.events import InsightKind, Provenance
 from eunoe.schemas.memory import ChangeKind, MemoriesChanged, Memory
 from eunoe.schemas.model_ports import Embedder
 from eunoe.schemas.ports import StateStore, VectorIndex
-from eunoe.workers.stores.term_counts import frequency_writes
+from eunoe.workers.stores.documents.term_counts import frequency_writes
 from eunoe.workers.text.names import without_names
 from eunoe.workers.text.terms import terms
 from eunoe.workers.update.applying import (

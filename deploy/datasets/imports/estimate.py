@@ -17,7 +17,7 @@ from eunoe.streams.codec import encode
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.pipeline import Deriver
-from eunoe.workers.models.metering import Usage
+from eunoe.workers.models.questions.metering import Usage
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 
 SAMPLE_EVENTS: Final = 200

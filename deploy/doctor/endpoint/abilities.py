@@ -9,8 +9,8 @@ import orjson
 from eunoe.deploy.doctor.endpoint.probe import ProbeAnswer, Prober
 from eunoe.deploy.doctor.endpoint.reach import Reached
 from eunoe.deploy.doctor.findings import Findings
-from eunoe.workers.models.dialect import Formatting
-from eunoe.workers.models.reading import bare_json
+from eunoe.workers.models.endpoint.dialect import Formatting
+from eunoe.workers.models.questions.reading import bare_json
 
 UNGUESSABLE = "zq_harbour_41"
 """A field that an answer has only where the schema was read."""

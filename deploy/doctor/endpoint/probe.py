@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 import orjson
 
-from eunoe.workers.models.endpoint import Endpoint, fault_of, refusal_of, retry_after_of
-from eunoe.workers.models.refusals import RefusalKind, RefusalReading
+from eunoe.workers.models.endpoint.client import Endpoint, fault_of, refusal_of, retry_after_of
+from eunoe.workers.models.endpoint.refusals import RefusalKind, RefusalReading
 
 CHAT = "/chat/completions"
 SHORT_TOKENS = 1024
@@ -149,7 +149,7 @@ class Prober:
         return answer
 
     async def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> ProbeAnswer:
-        from openai import APIStatusError, OpenAIError  # noqa: PLC0415 - see eunoe.workers.models.endpoint
+        from openai import APIStatusError, OpenAIError  # noqa: PLC0415 - see eunoe.workers.models.endpoint.client
 
         started = time.monotonic()
         try:

@@ -8,7 +8,7 @@ from typing import Any
 from eunoe.deploy.doctor.endpoint.probe import ProbeAnswer, Prober
 from eunoe.deploy.doctor.findings import Findings
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.workers.models.endpoint import Endpoint
+from eunoe.workers.models.endpoint.client import Endpoint
 
 HELLO = "Answer with the one word: ready"
 HELLO_TOKENS = 512

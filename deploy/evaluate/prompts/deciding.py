@@ -31,10 +31,10 @@ from eunoe.workers.link.judge import RelationPair
 from eunoe.workers.link.reads import Timeline
 from eunoe.workers.link.spec import judge_of
 from eunoe.workers.respond.context import Context, latest
+from eunoe.workers.respond.recall.timelines import ShownTimeline, lay_out_timelines
 from eunoe.workers.respond.replier import ReplyTask
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.respond.spec import replier_of
-from eunoe.workers.respond.timelines import ShownTimeline, lay_out_timelines
 from eunoe.workers.segment.spec import segmenter_of
 from eunoe.workers.stage import Dependencies
 from eunoe.workers.summarize.spec import summarizer_of

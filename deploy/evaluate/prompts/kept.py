@@ -12,9 +12,9 @@ import orjson
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Refused
 from eunoe.schemas.model_ports import Prompt
-from eunoe.workers.models.metering import ItemCounts, Usage
-from eunoe.workers.models.openai import OpenAIModel
-from eunoe.workers.models.recording import request_hash
+from eunoe.workers.models.endpoint.language_model import OpenAIModel
+from eunoe.workers.models.questions.metering import ItemCounts, Usage
+from eunoe.workers.models.questions.recording import request_hash
 
 AnswerT = TypeVar("AnswerT", bound=Value)
 

@@ -15,14 +15,14 @@ from eunoe.deploy.evaluate.report import OFFLINE
 from eunoe.deploy.progress import Advance
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.model_ports import Embedder
-from eunoe.workers.models.asking import side_by_side
-from eunoe.workers.models.compression import OfflineCompressor
-from eunoe.workers.models.metering import stage_of
-from eunoe.workers.models.openai import OpenAIModel
-from eunoe.workers.models.profile_keeper import ProfileKeeper
+from eunoe.workers.models.endpoint.language_model import OpenAIModel
+from eunoe.workers.models.endpoint.profile_keeper import ProfileKeeper
+from eunoe.workers.models.local.compression import OfflineCompressor
+from eunoe.workers.models.questions.asking import side_by_side
+from eunoe.workers.models.questions.metering import stage_of
 from eunoe.workers.stage import Dependencies
-from eunoe.workers.stores.memory import MemoryStore
-from eunoe.workers.stores.memory_index import MemoryIndex
+from eunoe.workers.stores.state.memory_store import MemoryStore
+from eunoe.workers.stores.vectors.memory_index import MemoryIndex
 
 AT_ONCE = 16
 """Cases decided concurrently."""

@@ -9,7 +9,7 @@ from eunoe.deploy.evaluate.prompts.run import CaseResult, by, dollars_of
 from eunoe.deploy.evaluate.report import OFFLINE, BarChart
 from eunoe.deploy.evaluate.stats import interval, median, percent
 from eunoe.deploy.settings import Settings
-from eunoe.workers.models.metering import ItemOutcome
+from eunoe.workers.models.questions.metering import ItemOutcome
 
 ALL = "all"
 SHOWN_FAILURES = 40

@@ -23,11 +23,11 @@ from eunoe.schemas.position_ports import ReadPartition
 from eunoe.streams.gateway import quoted
 from eunoe.streams.position import split_position
 from eunoe.streams.record import Record
-from eunoe.streams.sealed_log import position_in_log
+from eunoe.streams.sealed.log import position_in_log
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 from eunoe.workers.intake.head import Head
-from eunoe.workers.stores.generations import GenerationState
+from eunoe.workers.stores.records.generations import GenerationState
 
 ERASE: TypeAdapter[EraseBody] = TypeAdapter(EraseBody)
 PLAN_COST: Final = 20

@@ -26,7 +26,7 @@ from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
 from eunoe.streams.feed import Subscription
 from eunoe.streams.record import Record
-from eunoe.streams.sealed_records import open_record
+from eunoe.streams.sealed.records import open_record
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 

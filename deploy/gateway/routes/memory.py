@@ -39,7 +39,7 @@ from eunoe.deploy.inspect.history import bounded_history
 from eunoe.deploy.inspect.known import last_known
 from eunoe.deploy.inspect.state import check_state
 from eunoe.workers.link.reads import Component, read_components, read_edges, read_neighbours
-from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.stores.state.redis_store import RedisStore
 from eunoe.workers.text.invisible import without_invisible
 from eunoe.workers.tree.loading import TreeReader
 from eunoe.workers.tree.nodes import ROOT, TreeNode

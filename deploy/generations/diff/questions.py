@@ -13,8 +13,8 @@ from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.versions import describe
 from eunoe.workers.compress.reads import read_stats
 from eunoe.workers.respond.context import Context
+from eunoe.workers.respond.recall.sources import Query
 from eunoe.workers.respond.settings import RespondSettings
-from eunoe.workers.respond.sources import Query
 from eunoe.workers.respond.strategies import recall_sources
 from eunoe.workers.stage import Dependencies
 

@@ -21,10 +21,10 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Strategy
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.models.compression import OfflineCompressor
+from eunoe.workers.models.local.compression import OfflineCompressor
 from eunoe.workers.stage import Dependencies
-from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.stores.state.redis_store import RedisStore
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
 
 AT_ONCE = 8
 """Conversations read concurrently; few, to leave the servers to the workers."""

@@ -17,8 +17,8 @@ from eunoe.schemas.keys import Destruction, KeyState
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.log_reader import ConversationLog
 from eunoe.streams.record import Record
-from eunoe.streams.sealed_log import logged, original
-from eunoe.streams.sealed_records import key_id_of
+from eunoe.streams.sealed.log import logged, original
+from eunoe.streams.sealed.records import key_id_of
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.erased import is_erased, renamed
 
@@ -63,7 +63,7 @@ class KeyChange:
         """Seal the records that remain, at their old positions, with the current key; ``records``: in log order.
 
         From the last to the first: interrupted anywhere, `log` has all from some position on
-        (`eunoe.streams.sealed_log`).
+        (`eunoe.streams.sealed.log`).
         """
         data_keys, epoch = self.clients.data_keys, self.settings.log_epoch
         if data_keys is None:

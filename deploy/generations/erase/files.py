@@ -10,7 +10,7 @@ from eunoe.deploy.clients.bootstrap import Clients
 from eunoe.deploy.generations.erase.receipt import NotCovered
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Collection
-from eunoe.workers.stores.connection import RedisClient
+from eunoe.workers.stores.redis.connection import RedisClient
 
 _POLL_S = 0.05
 _REWRITE_S = 600.0

@@ -5,8 +5,8 @@ from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings
 from eunoe.streams.topic_settings import retention_of
 from eunoe.streams.topics import TOPICS, Topic
-from eunoe.workers.stores.data_keys import CACHE_S
-from eunoe.workers.stores.erased_snapshots import LATE_S
+from eunoe.workers.stores.cold.erased_snapshots import LATE_S
+from eunoe.workers.stores.data_keys.cached import CACHE_S
 
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS

@@ -47,8 +47,8 @@ from eunoe.schemas.memory import DerivedReason
 from eunoe.streams.admin import check_partitions
 from eunoe.workers.derive.digest import hash_state
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
-from eunoe.workers.stores.erasures import AppliedErasures
-from eunoe.workers.stores.generations import FIRST, Generation, GenerationState, RedisGenerations
+from eunoe.workers.stores.erasures.ledgers import AppliedErasures
+from eunoe.workers.stores.records.generations import FIRST, Generation, GenerationState, RedisGenerations
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from eunoe.streams.settings import partition_of
 from eunoe.workers.intake.stage import NAME as INTAKE
 from eunoe.workers.respond.stage import CITED
 from eunoe.workers.respond.stage import NAME as RESPOND
-from eunoe.workers.stores.connection import as_text
+from eunoe.workers.stores.redis.connection import as_text
 
 
 async def drop_replies(clients: Clients, part: ErasedPart, naming: Naming) -> int:

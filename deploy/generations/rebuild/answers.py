@@ -13,7 +13,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.streams.reader import read_all
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
-from eunoe.workers.stores.answers import RedisAnswers
+from eunoe.workers.stores.records.answers import RedisAnswers
 
 _BATCH = 500
 _SERVER, _READ = "server", "read"
@@ -78,7 +78,7 @@ class _Filling:
 
 
 class AnswersFile:
-    """`eunoe.workers.models.recording.Answers` in a local file, for a process that must not write the look-up."""
+    """`eunoe.workers.models.questions.recording.Answers` in a file, for a process that must not write the look-up."""
 
     def __init__(self, path: Path) -> None:
         self._file = sqlite3.connect(path)

@@ -4,8 +4,8 @@ from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.streams.admin import create_topics, list_topics
-from eunoe.workers.stores.connection import RedisConnection
-from eunoe.workers.stores.generations import GenerationState, RedisGenerations
+from eunoe.workers.stores.records.generations import GenerationState, RedisGenerations
+from eunoe.workers.stores.redis.connection import RedisConnection
 
 
 async def redis_processes(settings: Settings) -> frozenset[str]:

@@ -8,9 +8,9 @@ from typing import Final, TypeVar
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerInvalid
 from eunoe.schemas.model_ports import Embedder, LanguageModel, Prompt, Vectors
-from eunoe.workers.models.asking import is_correcting
-from eunoe.workers.models.metering import stage_of
-from eunoe.workers.models.recording import Answers, Recorded, RecordedModel
+from eunoe.workers.models.questions.asking import is_correcting
+from eunoe.workers.models.questions.metering import stage_of
+from eunoe.workers.models.questions.recording import Answers, Recorded, RecordedModel
 from eunoe.workers.text.tokens import count_tokens
 
 AnswerT = TypeVar("AnswerT", bound=Value)

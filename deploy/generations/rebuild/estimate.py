@@ -31,15 +31,15 @@ from eunoe.deploy.settings import Settings
 from eunoe.deploy.settings.embedders import asks_endpoint
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.model_ports import Embedder
-from eunoe.streams.sealed_log import restored
+from eunoe.streams.sealed.log import restored
 from eunoe.workers.derive.dependents import made_again
 from eunoe.workers.derive.pipeline import Deriver
-from eunoe.workers.models.embedding import WordLlamaEmbedder
-from eunoe.workers.models.metering import Usage
+from eunoe.workers.models.local.embedding import WordLlamaEmbedder
+from eunoe.workers.models.questions.metering import Usage
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stage import Dependencies
-from eunoe.workers.stores.memory import MemoryStore
-from eunoe.workers.stores.memory_index import MemoryIndex
+from eunoe.workers.stores.state.memory_store import MemoryStore
+from eunoe.workers.stores.vectors.memory_index import MemoryIndex
 
 SAMPLE: Final = 50
 """Maximum number of conversations to derive."""

@@ -18,7 +18,7 @@ from eunoe.deploy.local.lock import try_lock
 from eunoe.schemas.base import write_time
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.topics import TopicNames
-from eunoe.workers.stores.generations import Generation
+from eunoe.workers.stores.records.generations import Generation
 
 MAX_AGE_S: Final = 7 * 86_400.0
 """Seconds after which a folder that nobody uses is removed by the next rebuild on this machine."""

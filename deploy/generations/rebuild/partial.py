@@ -32,19 +32,19 @@ from eunoe.schemas.position_ports import HandledPositions, LogPositions, ReadPar
 from eunoe.streams.position import split_position
 from eunoe.streams.reader import partitions_of, read_all
 from eunoe.streams.record import Record
-from eunoe.streams.sealed_records import open_record
+from eunoe.streams.sealed.records import open_record
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.dependents import made_again
 from eunoe.workers.derive.pipeline import Deriver
 from eunoe.workers.derive.resume import READ_TOPICS, Kept, earliest, kept_messages, resume
 from eunoe.workers.intake.stage import NAME as INTAKE
-from eunoe.workers.models.metering import Prices
+from eunoe.workers.models.questions.metering import Prices
 from eunoe.workers.registry import MEMORY_STAGES
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
-from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.redis_log_positions import RedisLogPositions
-from eunoe.workers.stores.redis_positions import RedisHandledPositions
-from eunoe.workers.stores.redis_transplants import RedisTransplants
+from eunoe.workers.stores.positions.redis_log_positions import RedisLogPositions
+from eunoe.workers.stores.positions.redis_positions import RedisHandledPositions
+from eunoe.workers.stores.state.transplants import RedisTransplants
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
 
 AT_ONCE = 64
 _BATCH = 2_000

@@ -8,7 +8,7 @@ from eunoe.schemas.base import write_time
 from eunoe.schemas.errors import Refused
 from eunoe.workers.derive.dependents import changed_stages, made_again
 from eunoe.workers.registry import MEMORY_STAGES
-from eunoe.workers.stores.generations import Generation, GenerationState
+from eunoe.workers.stores.records.generations import Generation, GenerationState
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ def forks_for_shares() -> Iterator[ForkServer | None]:
     event loop. Raises `Refused` for unusable settings.
     """
     if uses_endpoint(connected_settings(), os.environ):
-        import openai  # noqa: F401, PLC0415 - for all shares; see eunoe.workers.models.endpoint
+        import openai  # noqa: F401, PLC0415 - for all shares; see eunoe.workers.models.endpoint.client
     with fork_server(share_process.main) as forks:
         yield forks
 

@@ -21,7 +21,7 @@ from eunoe.streams.offsets import ends_of
 from eunoe.streams.position import record_log_time
 from eunoe.streams.reader import partitions_of, read_range
 from eunoe.streams.record import Record
-from eunoe.streams.sealed_log import position_in_log
+from eunoe.streams.sealed.log import position_in_log
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.erased import is_erased

@@ -41,10 +41,10 @@ from eunoe.streams.reader import partitions_of, topic_size
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stage import ApplyOrder, StageSpec
-from eunoe.workers.stores.answers import RedisAnswers
-from eunoe.workers.stores.generations import FIRST, Generation, GenerationState, RedisGenerations
-from eunoe.workers.stores.redis_log_positions import RedisLogPositions
-from eunoe.workers.stores.redis_positions import RedisHandledPositions
+from eunoe.workers.stores.positions.redis_log_positions import RedisLogPositions
+from eunoe.workers.stores.positions.redis_positions import RedisHandledPositions
+from eunoe.workers.stores.records.answers import RedisAnswers
+from eunoe.workers.stores.records.generations import FIRST, Generation, GenerationState, RedisGenerations
 
 log = logging.getLogger(__name__)
 

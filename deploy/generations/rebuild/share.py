@@ -34,10 +34,10 @@ from eunoe.schemas.versions import ContractError
 from eunoe.streams.packed_records import PackedRecords
 from eunoe.streams.position import record_position
 from eunoe.streams.record import Message, Record
-from eunoe.streams.sealed_log import restored
+from eunoe.streams.sealed.log import restored
 from eunoe.streams.settings import partition_of
 from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
-from eunoe.workers.models.offload import inline
+from eunoe.workers.models.local.offload import inline
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 
 AT_ONCE = 64

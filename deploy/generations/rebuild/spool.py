@@ -14,7 +14,7 @@ from typing import Final, Literal
 import orjson
 
 from eunoe.streams.record import Record
-from eunoe.streams.sealed_log import position_in_log
+from eunoe.streams.sealed.log import position_in_log
 from eunoe.streams.topics import Topic
 
 _LOCKED_S: Final = 60.0

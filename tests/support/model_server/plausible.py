@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from eunoe.workers.models.asking import CLOSING, OPENING
+from eunoe.workers.models.questions.asking import CLOSING, OPENING
 
 _ROW = re.compile(r"^\[(\d+)\] ([^\n(:]+?)(?: \((?:\w+ )?\d{4}-\d\d-\d\d\))?: ([^\n]*)$", re.MULTILINE)
 _SEGMENTS = 4

@@ -16,9 +16,9 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from eunoe.workers.models.answer_forms import FORMS
-from eunoe.workers.models.asking import REFUSED_NOTE
-from eunoe.workers.models.forms import strict_schema
+from eunoe.workers.models.questions.answer_forms import FORMS
+from eunoe.workers.models.questions.asking import REFUSED_NOTE
+from eunoe.workers.models.questions.forms import strict_schema
 from eunoe.workers.text.tokens import count_tokens
 from tests.support.model_server import plausible
 from tests.support.model_server.behaviour import (

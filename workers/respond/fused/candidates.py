@@ -18,11 +18,11 @@ from eunoe.workers.respond.fused.scoring import ScoringInput
 from eunoe.workers.respond.fused.units import Order, PackedUnit, ScoredPassage, tokens_of
 from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.histories import history_source, is_model_written, note, outdated
-from eunoe.workers.respond.memories import show_insight, show_memory, unique_insights
-from eunoe.workers.respond.passages import TOKENS, Floats
-from eunoe.workers.respond.sources import Query
-from eunoe.workers.respond.timelines import ShownTimeline, timeline_source
-from eunoe.workers.respond.trees import ShownNode, node_source
+from eunoe.workers.respond.recall.memories import show_insight, show_memory, unique_insights
+from eunoe.workers.respond.recall.passages import TOKENS, Floats
+from eunoe.workers.respond.recall.sources import Query
+from eunoe.workers.respond.recall.timelines import ShownTimeline, timeline_source
+from eunoe.workers.respond.recall.trees import ShownNode, node_source
 
 INSIGHT_SCORE = 1e6
 """Score of the open session's insights, above all others."""

@@ -9,7 +9,7 @@ from eunoe.schemas.relations import Relation
 from eunoe.schemas.replies import Source
 from eunoe.workers.respond.context import Context, Row, heading_of, make_context, write_row
 from eunoe.workers.respond.fused.units import PackedUnit
-from eunoe.workers.respond.timelines import HEADING
+from eunoe.workers.respond.recall.timelines import HEADING
 from eunoe.workers.text.tokens import count_tokens
 
 

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eunoe.workers.models.vectors import unit_of_levels
+from eunoe.workers.models.local.vectors import unit_of_levels
 from eunoe.workers.respond.breadth import Breadth
-from eunoe.workers.respond.feature_cache import SegmentFeatures
 from eunoe.workers.respond.fused.weights import FeatureWeights
 from eunoe.workers.respond.hints import QuestionHints
-from eunoe.workers.respond.packed_segments import JoinedPassages, PackedSegment
-from eunoe.workers.respond.passages import (
+from eunoe.workers.respond.recall.feature_cache import SegmentFeatures
+from eunoe.workers.respond.recall.packed_segments import JoinedPassages, PackedSegment
+from eunoe.workers.respond.recall.passages import (
     ASKS,
     CLOSES,
     COLUMNS,
@@ -110,7 +110,7 @@ class ScoringInput:
 
     @cached_property
     def where(self) -> NDArray[np.int64]:
-        """See `eunoe.workers.respond.passages.positions`."""
+        """See `eunoe.workers.respond.recall.passages.positions`."""
         return positions([(one.session, one.index, one.passages) for one in self.packed])
 
     @cached_property
@@ -125,7 +125,7 @@ class ScoringInput:
 
     @cached_property
     def features(self) -> Floats:
-        """Shape (n, 16): see `eunoe.workers.respond.passages.feature_matrix`."""
+        """Shape (n, 16): see `eunoe.workers.respond.recall.passages.feature_matrix`."""
         return _joined([one.features for one in self.packed], np.float32, len(COLUMNS)).astype(np.float64)
 
     @cached_property

@@ -19,7 +19,6 @@ from eunoe.workers.compress.reads import (
 from eunoe.workers.link.reads import TimelineSettings, VertexCache, read_timelines
 from eunoe.workers.respond.breadth import topic_of
 from eunoe.workers.respond.context import Context
-from eunoe.workers.respond.feature_cache import FeatureCache
 from eunoe.workers.respond.fused.candidates import CandidateScores
 from eunoe.workers.respond.fused.day_sessions import sessions_of_days
 from eunoe.workers.respond.fused.packing import choose
@@ -28,11 +27,12 @@ from eunoe.workers.respond.fused.units import Candidate
 from eunoe.workers.respond.fused.weights import FeatureWeights
 from eunoe.workers.respond.hints import QuestionHints, read_question
 from eunoe.workers.respond.histories import histories, only_outdated, past_notes
-from eunoe.workers.respond.memories import MemorySearch
-from eunoe.workers.respond.packed_segments import StoredSegment
-from eunoe.workers.respond.sources import HybridSearch, Query
-from eunoe.workers.respond.timelines import ShownTimeline, show_timelines
-from eunoe.workers.respond.trees import ShownNode, TreeSource
+from eunoe.workers.respond.recall.feature_cache import FeatureCache
+from eunoe.workers.respond.recall.memories import MemorySearch
+from eunoe.workers.respond.recall.packed_segments import StoredSegment
+from eunoe.workers.respond.recall.sources import HybridSearch, Query
+from eunoe.workers.respond.recall.timelines import ShownTimeline, show_timelines
+from eunoe.workers.respond.recall.trees import ShownNode, TreeSource
 from eunoe.workers.text.periods import Period
 from eunoe.workers.text.queries import mixed_vector
 from eunoe.workers.text.terms import query_vector

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from eunoe.schemas.relations import Relation
 from eunoe.schemas.replies import Source
 from eunoe.workers.respond.context import Row, write_row
-from eunoe.workers.respond.passages import CandidatePassage
+from eunoe.workers.respond.recall.passages import CandidatePassage
 from eunoe.workers.text.tokens import count_tokens
 
 Order = tuple[int, int, int, int]

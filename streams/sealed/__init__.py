@@ -1,0 +1,1 @@
+"""Sealed records: the envelope, and what is sealed of each topic."""

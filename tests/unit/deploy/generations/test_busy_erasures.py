@@ -1,0 +1,206 @@
+"""Commands that erase beside a conversation that is written to all the time: receipts of the others, then code 69."""
+
+import json
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from io import StringIO
+from typing import Any, cast
+
+import pytest
+
+from eunoe.deploy.cli import erase, retention, unsay
+from eunoe.deploy.cli.main import _run, _run_called
+from eunoe.deploy.exits import Exit
+from eunoe.deploy.generations.erase import retention as sweeps
+from eunoe.deploy.generations.erase.receipt import Receipt
+from eunoe.deploy.generations.erase.run import Eraser
+from eunoe.deploy.generations.handled_log import StillWritten, Unhandled
+from eunoe.deploy.inspect.differences import GenerationDiff
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.erasure import Erasure, ErasureLevel, ErasureRequest
+from eunoe.schemas.errors import ErasedAlready
+from eunoe.workers.stores.erasures.ledgers import MemoryErasures
+
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+BUSY, ERASED, AHEAD = "acme/busy", "acme/erased", "acme/ahead"
+FINISHES = "`eunoe erase replay` finishes what has begun there"
+
+
+def receipt_of(key: str) -> Receipt:
+    return Receipt(
+        request_id=key, level=ErasureLevel.TENANT, subject="s", requested=NOW, done=NOW, utterances=1, places=(),
+        remains=(), not_covered=(),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Twin(Eraser):
+    """An eraser of conversations of one tenant, of which one is written to all the time."""
+
+    there: tuple[str, ...] = ()
+
+    async def conversations(self, tenant_prefix: str) -> list[str]:
+        return [key for key in self.there if key.startswith(tenant_prefix)]
+
+    async def begin(self, request: ErasureRequest) -> Erasure:
+        if request.key == ERASED:
+            raise ErasedAlready(f"{ERASED}: already erased: nothing was said in it since")
+        if request.key == AHEAD:
+            raise Unhandled(f"{AHEAD}: intake has not handled 1 of the records that the log holds of it")
+        return cast("Erasure", request)
+
+    async def carry_out_all(self, erasures: Sequence[Erasure]) -> list[Receipt]:
+        if erasures[0].key == BUSY:
+            raise StillWritten(f"{BUSY}: new records came in during each of 20 attempts to derive it; try again later")
+        return [receipt_of(one.key) for one in erasures]
+
+    async def unfinished(self) -> list[Erasure]:
+        return [cast("Erasure", asked(key)) for key in self.there]
+
+    async def requested(self) -> list[ErasureRequest]:
+        return []
+
+
+def asked(key: str) -> ErasureRequest:
+    return ErasureRequest(request_id=key, key=key, at=NOW)
+
+
+def code_of(
+    monkeypatch: pytest.MonkeyPatch,
+    there: Sequence[str],
+    arguments: Sequence[str],
+    opened_with: list[dict[str, bool]] | None = None,
+) -> int:
+    """The exit code of a command where the tenant has these conversations; how it opens its eraser is noted."""
+
+    @asynccontextmanager
+    async def opened(**how: bool) -> AsyncIterator[Eraser]:
+        if opened_with is not None:
+            opened_with.append(how)
+        yield Twin(Settings(), MemoryErasures(), there=tuple(there))
+
+    async def outdated(*_: object) -> list[ErasureRequest]:
+        return [asked(key) for key in there]
+
+    async def trusted_now(_: Settings) -> datetime:
+        return NOW
+
+    async def compared(eraser: Twin, request: ErasureRequest) -> Any:
+        return await eraser.carry_out(await eraser.begin(request)), GenerationDiff()
+
+    for module in (erase, retention, unsay):
+        monkeypatch.setattr(module, "opened_eraser", opened)
+    monkeypatch.setattr(sweeps, "outdated", outdated)
+    monkeypatch.setattr(retention, "trusted_now", trusted_now)
+    monkeypatch.setattr(unsay, "erase_and_compare", compared)
+    monkeypatch.setattr(sys, "argv", ["eunoe", *arguments])
+    return _run(_run_called)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["erase", "run", "--tenant", "acme", "--all-conversations"],
+        ["erase", "replay"],
+        ["retention", "run"],
+    ],
+    ids=" ".join,
+)
+def test_receipts_of_the_others_are_printed_and_the_busy_one_is_told(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+):
+    code = code_of(monkeypatch, ["acme/a", BUSY, "acme/b"], [*command, "--json"])
+    out, err = capfdbinary.readouterr()
+    assert code == Exit.UNAVAILABLE
+    assert [one["request_id"] for one in json.loads(out)] == ["acme/a", "acme/b"]
+    assert BUSY in err.decode()
+    assert FINISHES in err.decode()
+
+
+@pytest.mark.parametrize("command", [["erase", "busy"], ["unsay", "busy", "--utterance", "u1"]], ids=" ".join)
+def test_a_busy_conversation_alone_has_no_receipt(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+):
+    code = code_of(monkeypatch, [BUSY], [*command, "--tenant", "acme"])
+    out, err = capfdbinary.readouterr()
+    assert (code, out) == (Exit.UNAVAILABLE, b"")
+    assert FINISHES in err.decode()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "patient"),
+    [
+        (["erase", "run", "a"], True),
+        (["unsay", "a", "--utterance", "u1"], True),
+        (["erase", "run", "--all-conversations"], False),
+    ],
+    ids=["erase", "unsay", "tenant"],
+)
+def test_one_conversation_is_waited_for_until_a_dead_worker_is_replaced(
+    arguments: list[str], patient: bool, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+):
+    opened: list[dict[str, bool]] = []
+    assert code_of(monkeypatch, ["acme/a"], [*arguments, "--tenant", "acme", "--json"], opened) == Exit.OK
+    assert [how.get("patient", False) for how in opened] == [patient]
+
+
+def test_a_tenant_is_erased_also_where_one_of_its_conversations_was_before(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+):
+    command = ["erase", "run", "--tenant", "acme", "--all-conversations", "--json"]
+    code = code_of(monkeypatch, ["acme/a", ERASED, "acme/f"], command)
+    out, err = capfdbinary.readouterr()
+    assert (code, err) == (Exit.OK, b"")
+    assert [one["request_id"] for one in json.loads(out)] == ["acme/a", "acme/f"]
+    assert code_of(monkeypatch, [ERASED], ["erase", "erased", "--tenant", "acme"]) == Exit.USAGE
+    assert b"already erased" in capfdbinary.readouterr().err
+
+
+def test_conversations_of_a_tenant_wait_for_none_of_which_intake_is_behind(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+):
+    command = ["erase", "run", "--tenant", "acme", "--all-conversations", "--json"]
+    code = code_of(monkeypatch, ["acme/a", AHEAD, "acme/f"], command)
+    out, err = capfdbinary.readouterr()
+    assert (code, [one["request_id"] for one in json.loads(out)]) == (Exit.UNAVAILABLE, ["acme/a", "acme/f"])
+    assert f"{AHEAD}: intake has not handled 1" in err.decode()
+    assert FINISHES not in err.decode(), "nothing has begun there"
+
+
+@pytest.mark.parametrize(
+    ("command", "answer", "asks", "code"),
+    [
+        (["erase", "a"], "n\n", True, Exit.FAILED),
+        (["erase", "a"], "y\n", True, Exit.OK),
+        (["erase", "--all-conversations"], "\n", True, Exit.FAILED),
+        (["erase", "a", "--yes"], "", False, Exit.OK),
+        (["erase", "a", "--utterance", "u1"], "", False, Exit.OK),
+        (["erase", "a", "--session", "1"], "", False, Exit.OK),
+    ],
+)
+def test_whole_conversations_go_after_a_question_at_a_terminal(
+    command: list[str],
+    answer: str,
+    asks: bool,
+    code: Exit,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    terminal = StringIO(answer)
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", terminal)
+    assert code_of(monkeypatch, ["acme/a"], [*command, "--tenant", "acme"]) == code
+    out, err = capsys.readouterr()
+    assert (not out.strip()) == (code != Exit.OK)
+    assert ("for good?" in err) == asks
+
+
+def test_a_script_is_not_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr(sys, "stdin", StringIO())
+    assert code_of(monkeypatch, ["acme/a"], ["erase", "a", "--tenant", "acme"]) == Exit.OK
+    out, err = capsys.readouterr()
+    assert json.loads(out)["request_id"] == "acme/a"
+    assert err == ""

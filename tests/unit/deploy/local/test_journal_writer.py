@@ -1,0 +1,70 @@
+"""The journal where the disk or the key store refuses an entry: what clients were promised is written later."""
+
+from pathlib import Path
+
+import pytest
+
+from eunoe.deploy.local import journal_writer
+from eunoe.deploy.local.journal import Journal, JournalEntry
+from eunoe.deploy.local.journal_sealing import open_entry
+from eunoe.deploy.local.journal_writer import JournalWriter
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.keys import DataKey, KeyStore
+from eunoe.streams.settings import KafkaSettings
+from eunoe.streams.topics import TopicNames
+from eunoe.workers.stores.data_keys.cached import MemoryKeyStore
+from tests.support.disk import room_for
+
+ENTRIES = [JournalEntry(epoch=1, offset=n, log_time=None, key=b"t/c", value=b"x" * 90) for n in range(5)]
+
+
+def writer_of(journal: Journal, keys: KeyStore | None = None) -> JournalWriter:
+    return JournalWriter(journal, KafkaSettings(), TopicNames(), 1, keys)
+
+
+class BusyKeys(MemoryKeyStore):
+    """A key store that another process has locked for the first requests."""
+
+    refusals = 2
+
+    async def current(self, conversation: str) -> DataKey:
+        if self.refusals:
+            self.refusals -= 1
+            raise Unavailable("the key store: database is locked")
+        return await super().current(conversation)
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_writer, "_FIRST_PAUSE_SECONDS", 0.001)
+
+
+def test_of_entries_that_the_disk_does_not_take_whole_nothing_stays(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.append(0, ENTRIES[:2])
+    size = (tmp_path / "0.jsonl").stat().st_size
+    with room_for(size + 100), pytest.raises(OSError, match="File too large"):
+        journal.append(0, ENTRIES[2:])
+    assert ((tmp_path / "0.jsonl").stat().st_size, len(journal)) == (size, 2)
+    journal.append(0, ENTRIES[2:])
+    journal.close()
+    assert list(Journal(tmp_path).read(0)) == ENTRIES
+
+
+async def test_what_a_busy_key_store_does_not_seal_at_once_is_written_later(tmp_path: Path) -> None:
+    keys, journal = BusyKeys(), Journal(tmp_path)
+    await writer_of(journal, keys).write(0, ENTRIES)
+    journal.close()
+    assert [await open_entry(entry, keys) for entry in Journal(tmp_path).read(0)] == ENTRIES
+
+
+async def test_a_full_disk_is_waited_for_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    journal = Journal(tmp_path)
+    writer = writer_of(journal)
+    writer.patience_s = 0.01
+    with room_for(100), pytest.raises(OSError, match="File too large"):
+        await writer.write(0, ENTRIES)
+    assert "what clients produce is in memory alone" in caplog.text
+    await writer.write(0, ENTRIES)
+    journal.close()
+    assert (list(Journal(tmp_path).read(0)), writer.written) == (ENTRIES, 5)

@@ -1,0 +1,109 @@
+"""Requests to models and memory of one fixed conversation, as hashes that a change of the layout must not move.
+
+A prompt whose words or whose schema change loses its recorded answers: such a change comes alone, with a new version in
+the prompt's name, and writes its hash here.
+"""
+
+import hashlib
+import json
+from collections import defaultdict
+from typing import TypeVar
+
+from eunoe.deploy.datasets.load import load_conversation
+from eunoe.deploy.demo.bundled import CONVERSATION
+from eunoe.schemas.base import Value
+from eunoe.schemas.events import Ask, Strategy, Utterance
+from eunoe.schemas.model_ports import Prompt
+from eunoe.workers.derive.in_memory import InMemoryPipeline
+from eunoe.workers.models.questions.answer_forms import form_name
+from eunoe.workers.models.questions.forms import strict_schema
+from eunoe.workers.models.questions.reading import read_answer
+from eunoe.workers.models.questions.recording import request_hash
+from eunoe.workers.registry import STAGES, StageSettings
+from eunoe.workers.tree.settings import TreeSettings
+from tests.support.in_memory import make_pipeline
+from tests.support.model_server.server import ChatRequest
+from tests.support.prompt_answers import PromptAnswers
+from tests.support.whole_state import read_digest
+
+REQUESTS = {
+    "blend/3": "16688bd202eb8433",
+    "blend/3+corrected": "2b5735722756c910",
+    "link/3": "9e9e1182757dccf3",
+    "question/3": "8b7462cd09e1039c",
+    "question/3+corrected": "a739893bcb2c34db",
+    "reply-refined/3": "2dd99a15bd6c0874",
+    "reply/3": "1d49e556ef15b6d6",
+    "segment/2": "b764cf5276d051b1",
+    "summarize/3": "cd7597914bfbdf5f",
+    "tree/4": "67eb766593911602",
+    "update/2": "9d39ad1c868fc3fa",
+}
+"""Prompt → a hash over the hashes of all its requests."""
+
+WITH_A_MODEL, WITHOUT = "925338c717f54017", "a8fc2b2b96617544"
+"""The digests of what is remembered."""
+
+ASKED_OFTEN = 3
+"""Every so many lines one is an ask, by each of these strategies in turn."""
+ASKED_BY = (
+    Strategy.SEGMENT,
+    Strategy.TIMELINE,
+    Strategy.TREE,
+    Strategy.CURRENT,
+    Strategy.INSIGHT,
+    Strategy.FUSED,
+)
+"""Fixed, so that the hashes do not move when a strategy is added."""
+
+
+AnswerT = TypeVar("AnswerT", bound=Value)
+
+
+class Listening:
+    """A model that answers by the prompt, and keeps the hash of every request."""
+
+    name = "listening"
+
+    def __init__(self) -> None:
+        self.answers = PromptAnswers()
+        self.hashes: dict[str, set[str]] = defaultdict(set)
+
+    async def answer(self, prompt: Prompt, form: type[AnswerT], *, urgent: bool = False) -> AnswerT:
+        self.hashes[prompt.name].add(request_hash(self.name, prompt, form))
+        schema = strict_schema(form)
+        answer = self.answers(ChatRequest(prompt.system, prompt.user, schema, form_name(form), {}))
+        return read_answer(answer if isinstance(answer, str) else json.dumps(answer), form)
+
+
+def sha256(rows: object) -> str:
+    return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()[:16]
+
+
+async def played(language: Listening | None) -> InMemoryPipeline:
+    settings = StageSettings(tree=TreeSettings(ask_model=True))
+    pipeline, asks = make_pipeline(settings, language), 0
+    for number, event in enumerate(load_conversation(CONVERSATION).events):
+        if isinstance(event, Utterance) and number % ASKED_OFTEN == 0:
+            wish = Ask(request_id=f"r{number}", strategy=ASKED_BY[asks % len(ASKED_BY)])
+            await pipeline.produce(event.model_copy(update={"ask": wish}))
+            asks += 1
+        else:
+            await pipeline.produce(event)
+    return pipeline
+
+
+async def digest_of(pipeline: InMemoryPipeline) -> str:
+    key = load_conversation(CONVERSATION).events[0].key
+    return (await read_digest(pipeline.store, key, STAGES)).sha256[:16]
+
+
+async def test_what_models_are_asked() -> None:
+    language = Listening()
+    pipeline = await played(language)
+    assert {name: sha256(sorted(hashes)) for name, hashes in sorted(language.hashes.items())} == REQUESTS
+    assert await digest_of(pipeline) == WITH_A_MODEL
+
+
+async def test_what_is_remembered_without_a_model() -> None:
+    assert await digest_of(await played(None)) == WITHOUT

@@ -1,0 +1,48 @@
+"""Reads the vectors of an answer to a request for embeddings."""
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from eunoe.workers.models.endpoint.completion import ErrorInBody
+
+Vector = NDArray[np.float32]
+
+
+def read_vectors(content: bytes, wanted: int) -> list[Vector | None] | None:
+    """The vectors in the order of the texts; `None` for JSON with another number of them than ``wanted``.
+
+    In place of a vector that has no numbers, or numbers that are none, stands `None`. Raises ``ValueError`` for content
+    that is no JSON, `ErrorInBody` for an error in place of an answer.
+    """
+    parsed = orjson.loads(content)
+    data = parsed.get("data") if isinstance(parsed, dict) else None
+    if not isinstance(data, list) or len(data) != wanted:
+        told = parsed.get("error") if isinstance(parsed, dict) and not data else None
+        if told:
+            raise ErrorInBody(told if isinstance(told, dict) else {"message": str(told)})
+        return None
+    return [_vector(entry) for entry in _in_order(data)]
+
+
+def _in_order(data: Sequence[Any]) -> Sequence[Any]:
+    """The entries by their index. Some proxies count each part of a request anew: then they are in order already."""
+    placed = {entry.get("index"): entry for entry in data if isinstance(entry, dict)}
+    return [placed[place] for place in range(len(data))] if placed.keys() == set(range(len(data))) else data
+
+
+def _vector(entry: object) -> Vector | None:
+    """The vector of an entry, also one in base64; `None` where it has none."""
+    given = entry.get("embedding") if isinstance(entry, dict) else None
+    try:
+        if isinstance(given, str):
+            found = np.frombuffer(base64.b64decode(given, validate=True), "<f4").astype(np.float32)
+        else:
+            found = np.array(given, np.float32)
+    except (TypeError, ValueError):
+        return None
+    return found if found.ndim == 1 and found.size and bool(np.isfinite(found).all()) else None

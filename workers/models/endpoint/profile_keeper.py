@@ -1,0 +1,89 @@
+"""Keeps the profile of one endpoint and model in this process, and saves what it learns."""
+
+import logging
+from typing import Any, Final
+
+from eunoe.schemas.errors import Unavailable
+from eunoe.workers.models.endpoint.dialect import Dialect
+from eunoe.workers.models.endpoint.profile import DEFAULT_RATIO, Profile, Profiles, read_profile, script_of
+
+log = logging.getLogger(__name__)
+_INFLATED = 1.2
+_LEARNING: Final = 32
+"""Prompts of a process whose tokens are all counted: the ratios are known then."""
+_COUNTED_EVERY: Final = 16
+"""Of later prompts one in so many is counted: a count takes a twentieth of a session's processor time."""
+_MAX_RATIO = 8.0
+
+
+class ProfileKeeper:
+    """The current profile; ``name`` and ``store``: where it is read at first and saved. Without a store it is lost."""
+
+    def __init__(self, name: str = "", store: Profiles | None = None) -> None:
+        self._name = name
+        self._store = store
+        self._now = Profile()
+        self._loaded = store is None
+        self._counted = 0
+
+    @property
+    def now(self) -> Profile:
+        """The profile as it is known now."""
+        return self._now
+
+    async def load(self) -> None:
+        """Read the stored profile at the first call; a store that is away leaves it empty until the next call."""
+        if self._loaded or self._store is None:
+            return
+        try:
+            found = read_profile(await self._store.get(self._name))
+        except Unavailable:
+            return
+        if not self._loaded:
+            self._loaded, self._now = True, found
+
+    async def learn(
+        self,
+        *,
+        cap: int | None = None,
+        context: int | None = None,
+        thinking_tokens: int | None = None,
+        dialect: Dialect | None = None,
+    ) -> None:
+        """Keep what an answer or a refusal told. A limit is only ever lowered: a server may name two."""
+        now = self._now
+        changes: dict[str, Any] = {
+            "cap": min(filter(None, (cap, now.cap)), default=None),
+            "context": min(filter(None, (context, now.context)), default=None),
+            "thinking_tokens": max(thinking_tokens or 0, now.thinking_tokens),
+            "dialect": dialect or now.dialect,
+        }
+        await self._replace(now.model_copy(update=changes))
+
+    async def count(self, text: str, tokens: int) -> None:
+        """Keep the endpoint's count of the tokens of a prompt."""
+        self._counted += 1
+        if self._counted <= _LEARNING or self._counted % _COUNTED_EVERY == 0:
+            await self._replace(self._now.with_count(text, tokens))
+
+    async def underestimated(self, text: str) -> None:
+        """Raise the ratio of a text's script: a prompt that should have fitted was too long."""
+        script, ratios = script_of(text), self._now.ratios
+        raised = min(_MAX_RATIO, max(1.0, ratios.get(script, DEFAULT_RATIO)) * _INFLATED)
+        await self._replace(self._now.model_copy(update={"ratios": {**ratios, script: round(raised, 3)}}))
+
+    async def forget(self) -> None:
+        """Begin anew, as a check of the endpoint does."""
+        self._loaded = True
+        await self._replace(Profile())
+
+    async def _replace(self, profile: Profile) -> None:
+        if profile == self._now:
+            return
+        self._now = profile
+        if self._store is None:
+            return
+        try:
+            await self._store.put(self._name, profile.model_dump_json())
+        except Unavailable:
+            log.warning("the profile of the model's endpoint could not be saved: the store is away")

@@ -1,0 +1,1 @@
+"""Models in this process: static and ONNX embeddings, compression, and the batching of their calls."""

@@ -1,0 +1,1 @@
+"""Replies without a language model: the lines of memory that answer a question are quoted."""

@@ -1,0 +1,282 @@
+"""A question with the rows that may be quoted, and what each row has of the question."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eunoe.schemas.replies import Source
+from eunoe.workers.respond.context import Row, same_day
+from eunoe.workers.respond.hints import QuestionHints
+from eunoe.workers.respond.offline.others import (
+    in_first_person,
+    tells_age_of,
+    tells_of_another,
+    tells_of_others,
+    tells_of_self,
+    third_asked,
+)
+from eunoe.workers.respond.offline.whose import (
+    asks_age,
+    asks_of_self,
+    is_state_over,
+    may_name,
+    named_thing,
+    people_asked,
+    state_asked,
+    subjects_asked,
+    without_moved_things,
+    without_name_words,
+)
+from eunoe.workers.text.brackets import without_brackets
+from eunoe.workers.text.terms import idf, terms
+from eunoe.workers.text.verbs import IRREGULAR
+
+Floats = NDArray[np.float64]
+
+_SENTENCE = re.compile(r"[^.!?]+\??")
+"""A sentence, with its mark if it is a question; a pattern that demands the mark takes quadratic time without one."""
+_SPEECH = re.compile(r"\"[^\"]{1,300}\"|“[^“”]{1,300}”")
+_SELF = re.compile(r"\b(?:I|my|me|myself|we|our)\b")
+_YOU = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
+_SUBJECTS = (
+    "live lives living reside resides home moved move moving room rooms flat apartment house rent neighbourhood "
+    "neighborhood settled",
+    "work works working job career employed employer hired workshop company office position profession",
+    "called name named names",
+    "birthday born turned old age",
+    "kid kids child children son sons daughter daughters",
+    "eat eats eating food diet allergic allergy intolerant vegetarian vegan",
+    "married wedding spouse wife",
+    "married wedding spouse husband",
+    "sick ill illness hospital doctor diagnosed surgery",
+    "buy bought purchase purchased",
+    "allergy allergic allergies rash hives",
+    "trip travel travelled traveled vacation holiday journey",
+    "movie movies film films",
+    "pet pets dog puppy",
+    "pet pets cat kitten",
+    "pet pets rabbit hamster parrot",
+    "study studies studying degree university college",
+    "salary wage wages income pay paid earn earns earned",
+    "medication medicine medicines pill pills tablet tablets dose mg prescribed prescription",
+    "mother mom mum mama mommy mummy",
+    "father dad papa daddy",
+    "grandmother grandma granny",
+    "grandfather grandpa granddad",
+)
+"""Words that speak of one subject: a question by one is answered by another."""
+
+
+def _group_by_subject(lines: Iterable[str]) -> dict[str, frozenset[str]]:
+    """Each stem → the stems of all lines that have it."""
+    found: dict[str, frozenset[str]] = {}
+    for stems in (frozenset(terms(line)) for line in lines):
+        found |= {stem: found.get(stem, frozenset()) | stems for stem in stems}
+    return found
+
+
+_SUBJECT_OF = _group_by_subject((*_SUBJECTS, *IRREGULAR))
+AKIN = 0.9
+"""Share of a word that a row is given for another word of its subject, or for another form of its verb."""
+
+
+@dataclass(frozen=True)
+class Quotable:
+    """A question with the rows that may be quoted."""
+
+    question: str
+    hints: QuestionHints
+    speakers: Sequence[str]
+    rows: Sequence[Row]
+    cosines: Floats
+    """Shape (n,)."""
+    sources: Sequence[Source]
+    for_replies: bool = False
+    """Whether the question asks for what one participant said to the others: that is about what they said before."""
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The rows' texts without descriptions in brackets, those of utterances without the speech of others."""
+        bare = [without_brackets(row.text) or row.text for row in self.rows]
+        return [
+            text if row.is_memory else _SPEECH.sub(_without_speech, text) or text
+            for row, text in zip(self.rows, bare, strict=True)
+        ]
+
+    @cached_property
+    def shares(self) -> Floats:
+        """For each row the share of the question's words that it has, weighed by rarity; from 0 to 1."""
+        return self._shares_of(self.texts)
+
+    @cached_property
+    def known(self) -> Floats:
+        """For each row what it has of the question, its share plus its cosine.
+
+        An answer has as much as what another speaker asked the one who answers; what is said beside it does not count.
+        A reply has as much as what it replies to.
+        """
+        own: Floats = self.shares + self.cosines
+        if self.for_replies:
+            return np.maximum(own, replied(self.rows, own))
+        asked = [" ".join(filter(_is_asked, _SENTENCE.findall(text))) for text in self.texts]
+        put = flags(map(bool, asked)) * (self._shares_of(asked) + self.cosines)
+        best: Floats = np.maximum(own, answered(self.rows, put))
+        return np.maximum(best, self.tells_state)
+
+    @cached_property
+    def of_others(self) -> Floats:
+        """For each row 1 if it tells of somebody else than the question asks about, else 0.
+
+        In it who is asked about tells of a relative or of somebody by name; or somebody else tells of themself. Where
+        one who takes no part is asked for ("Where does Clara work?"), its speaker tells of themself or a third one.
+        """
+        question, hints = self.question, self.hints
+        people = subjects_asked(question, hints.asker, hints.named)
+        asked = frozenset[str]().union(*map(_akin, terms(question, drop=self.speakers)))
+        if not people and not self.for_replies and self._third:
+            return flags(tells_of_another(text, asked - self._third, self._third) for text in self._told)
+        if self.for_replies or not people or not (hints.holds or asks_of_self(question)):
+            return np.zeros(len(self.rows))
+        names = {part.casefold() for name in people for part in name.split()}
+        return flags(
+            tells_of_others(text, asked, names)
+            if row.speaker in people
+            else hints.holds and not row.is_memory and tells_of_self(text, asked, names)
+            for row, text in zip(self.rows, self._told, strict=True)
+        )
+
+    @cached_property
+    def tells_state(self) -> Floats:
+        """For each row 1 if its speaker tells in it of their own the home, the work or the age asked for; else 0.
+
+        Of one who takes no part, the age.
+        """
+        if self._third and asks_age(self.question):
+            return flags(
+                row.is_current and any(tells_age_of(one, self._third) for one in _SENTENCE.findall(text))
+                for row, text in zip(self.rows, self.texts, strict=True)
+            )
+        tells, past = state_asked(self.question), self.hints.past
+        people = people_asked(self.question, self.hints.asker, self.hints.named) if tells else frozenset()
+        return flags(
+            tells is not None
+            and row.speaker in people
+            and (row.is_current or past)
+            and any(tells(one) or is_state_over(self.question, one) for one in _SENTENCE.findall(text))
+            for row, text in zip(self.rows, self._told, strict=True)
+        )
+
+    @cached_property
+    def _told(self) -> list[str]:
+        """The texts as their speakers would say them, memories too."""
+        return [
+            in_first_person(text, row.speaker) if row.is_memory else text
+            for row, text in zip(self.rows, self.texts, strict=True)
+        ]
+
+    @cached_property
+    def _third(self) -> frozenset[str]:
+        """The stems of one who takes no part and is asked about; empty if none is."""
+        return third_asked(self.question, self.speakers)
+
+    @cached_property
+    def is_of_others(self) -> bool:
+        """Whether only rows that tell of others have the rarest of the question's words that any row has."""
+        if not self.of_others.any():
+            return False
+        found = [frozenset(terms(text, drop=self.speakers)) for text in self.texts]
+        theirs = [words for words, is_theirs in zip(found, self.of_others, strict=True) if is_theirs]
+        rest = [words for words, is_theirs in zip(found, self.of_others, strict=True) if not is_theirs]
+        weights = self._weights
+        there = [term for term in weights if any(term in words for words in found)]
+        telling = max(there, key=lambda term: (weights[term], term), default="")
+        return any(telling in words for words in theirs) and not any(_has(words, telling) for words in rest)
+
+    @cached_property
+    def _weights(self) -> Mapping[str, float]:
+        """Each of the question's words → its rarity among the rows."""
+        counts = Counter(term for text in self.texts for term in frozenset(terms(text, drop=self.speakers)))
+        return {term: idf(counts[term], len(self.rows)) for term in terms(self.question, drop=self.speakers)}
+
+    def _shares_of(self, texts: Sequence[str]) -> Floats:
+        """The share of the question's words in each of the texts; their rarity is that among the rows."""
+        wanted = self._weights
+        total = sum(wanted.values()) or 1.0
+        thing = named_thing(self.question)
+        if thing is not None:  # the name of something else is no answer
+            stems = kindred(thing)
+            texts = [text if may_name(text, stems) else without_name_words(text) for text in texts]
+        texts = [without_moved_things(self.question, text) for text in texts]
+        found = [frozenset(terms(text, drop=self.speakers)) for text in texts]
+        return np.asarray(
+            [sum(weight * _has(words, term) for term, weight in wanted.items()) / total for words in found]
+        )
+
+    @cached_property
+    def is_named(self) -> Floats:
+        """For each row 1 if its speaker is asked about, but not everybody; else 0."""
+        named = self.hints.speakers if len(self.hints.speakers) < len(self.speakers) else frozenset()
+        return np.asarray([float(row.speaker in named) for row in self.rows])
+
+
+def _without_speech(found: re.Match[str]) -> str:
+    """Drop a quotation in the first person, which is somebody else's; titles and single words stay."""
+    return " " if _SELF.search(found.group()) else found.group()
+
+
+def _has(words: frozenset[str], term: str) -> float:
+    if term in words:
+        return 1.0
+    return AKIN if not words.isdisjoint(_akin(term)) else 0.0
+
+
+def _akin(term: str) -> frozenset[str]:
+    """A stem with those that speak of its subject."""
+    return _SUBJECT_OF.get(term, frozenset((term,)))
+
+
+def kindred(word: str) -> frozenset[str]:
+    """The stems of a word and of those that speak of its subject."""
+    return frozenset[str]().union(*map(_akin, terms(word)))
+
+
+def _is_asked(sentence: str) -> bool:
+    """Whether a sentence asks something of the one who answers."""
+    return sentence.endswith("?") and _YOU.search(sentence) is not None
+
+
+def flags(values: Iterable[bool]) -> Floats:
+    """1 for each that is true, else 0; shape (n,)."""
+    return np.asarray([float(value) for value in values])
+
+
+def adjoin(one: Row, other: Row) -> bool:
+    """Whether two rows are of the same day."""
+    return same_day(one.at, other.at)
+
+
+def answered(rows: Sequence[Row], shares: Floats) -> Floats:
+    """The share of the row before, where it asks something of another speaker."""
+    found = np.zeros(len(rows))
+    for place in range(1, len(rows)):
+        before, row = rows[place - 1], rows[place]
+        if "?" in before.text and before.speaker != row.speaker and adjoin(before, row):
+            found[place] = shares[place - 1]
+    return found
+
+
+def replied(rows: Sequence[Row], shares: Floats) -> Floats:
+    """The share of the last row before of another speaker, of the same day."""
+    found = np.zeros(len(rows))
+    other: int | None = None
+    for place in range(1, len(rows)):
+        if rows[place - 1].speaker != rows[place].speaker:
+            other = place - 1
+        if other is not None and adjoin(rows[other], rows[place]):
+            found[place] = shares[other]
+    return found

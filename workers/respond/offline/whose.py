@@ -1,0 +1,144 @@
+"""Reads whose thing a question asks about: the name of somebody's dog, or the job of the asker. English only."""
+
+import re
+from collections.abc import Callable, Collection, Set
+
+from eunoe.workers.respond.offline.others import KIN
+from eunoe.workers.text.capitals import CAPITAL
+from eunoe.workers.text.lasting import tells_age, tells_former_work, tells_home, tells_no_work, tells_work
+from eunoe.workers.text.terms import terms
+
+_WHOSE = r"(?:my|our|his|her|their|the|\w{1,30}['’]s)"
+_NAMED_THING = re.compile(
+    rf"\b{_WHOSE} (?:[\w'’-]{{1,30}} ){{0,2}}?(?P<before>[a-z][\w-]{{1,30}})"
+    r"(?:['’]s? names?\b| (?:is |are |was )?(?:called|named)\b)|"
+    rf"\bnames? of {_WHOSE} (?:[\w'’-]{{1,30}} ){{0,2}}?(?P<after>[a-z][\w-]{{1,30}})(?=\W*$)",
+    re.IGNORECASE,
+)
+_NAMING = re.compile(r"\b(?:names?(?:['’]s| is| are| was)|named|called)\b", re.IGNORECASE)
+_WORD = re.compile(r"\w+")
+_NAME_BEHIND = re.compile(rf"(?:,|:| is| are)? (?!I\b){CAPITAL}\w")
+_NAMED_BEFORE = re.compile(
+    r"\b(?:(?:his|her|their) names? (?:is|was|are)|(?:he|she|they)(?:['’](?:s|re)| is| are) (?:called|named))\b|"
+    r"(?:\A|[.!?] )(?P<thing>(?:its name (?:is|was)|it(?:['’]s| is) (?:called|named)))\b",
+    re.IGNORECASE,
+)
+_KNOWN_THINGS = frozenset(
+    terms(
+        "dog puppy cat kitten rabbit hamster parrot horse son daughter kid child baby wife husband partner girlfriend"
+        " boyfriend sister brother mother mom mum father dad aunt uncle cousin friend boss manager teacher coach"
+    )
+)
+"""Stems of things that a name in the same text more likely names."""
+_NAME_WORDS = re.compile(r"\b(?:names?|called|named)\b", re.IGNORECASE)
+_OF_SELF = re.compile(
+    r"\b(?:am|was|do|did|have|had|can|could|should|must|may|will|would)(?:n['’]t)? I\b", re.IGNORECASE
+)
+_SUBJECT = re.compile(
+    r"\b(?:am|is|are|was|were|do|does|did|have|has|had|can|could|should|must|may|will|would)(?:n['’]t)? "
+    r"(?P<name>\w{1,30})\b(?!['’]s)",
+    re.IGNORECASE,
+)
+_WHETHER = r"\b(?:do|does|am|is)(?:n['’]t)? (?:\w{1,30} ){1,2}?"
+"""The beginning of a question whether something is so."""
+_PLACE = rf"(?:in|at|near|for) (?:the )?(?-i:{CAPITAL})"
+_WORK_ASKED = re.compile(
+    r"\b(?:where|for whom|who|as what|what) \w{1,10} (?:\w{1,30} ){1,2}?(?:work\b|do for (?:a living|work))|"
+    r"\b(?:job|employer|profession|occupation)\b|"
+    rf"{_WHETHER}(?:still (?:work|working|employed) (?:as|at|for|in)\b|(?:work|working|employed) {_PLACE})",
+    re.IGNORECASE,
+)
+_HOME_ASKED = re.compile(
+    r"\bwhere \w{1,10} (?:\w{1,30} ){1,2}?(?:live|living|based|from)\b|"
+    r"\b(?:city|town|country) \w{1,10} (?:\w{1,30} ){1,2}?(?:live|living|from)\b|\bhome ?town\b|"
+    rf"{_WHETHER}(?:still (?:live|living|reside|based) (?:in|at|near)\b|(?:live|living|reside|based) {_PLACE})",
+    re.IGNORECASE,
+)
+_MOVED_THING = re.compile(
+    r"\b(?:moved|moving|move) (?:the|our|my|his|her|their|this|that|it|him|them|everything)\b",
+    re.IGNORECASE,
+)
+_AGE_ASKED = re.compile(r"\bhow old\b|\bage\b", re.IGNORECASE)
+_DID = re.compile(r"\b(?:did|was|were|used to)\b", re.IGNORECASE)
+_STATES = ((_WORK_ASKED, tells_work), (_HOME_ASKED, tells_home), (_AGE_ASKED, tells_age))
+_OWN_STATE = re.compile(
+    r"\bmy (?:new |old |current |present )?(?:job|employer|profession|occupation|home ?town|age)\b", re.IGNORECASE
+)
+_OF_SOMEBODY = re.compile(r"\b(?:my|our|his|her|their|\w{1,30}['’]s) (?!job\b|employer\b|age\b|home)\w", re.IGNORECASE)
+
+
+def named_thing(question: str) -> str | None:
+    """The thing or person whose name is asked for, in lower case: "dog" of "What is my dog called?"."""
+    found = _NAMED_THING.search(question)
+    return (found["before"] or found["after"]).lower() if found else None
+
+
+def without_name_words(text: str) -> str:
+    """The text without "name" and "called"."""
+    return _NAME_WORDS.sub(" ", text)
+
+
+def may_name(text: str, stems: Collection[str]) -> bool:
+    """Whether a text names a thing whose word has one of the stems, or something that it does not say.
+
+    "A dog called Rex", "my dog Rex", "her name is Pepper"; of no person "it's called Pepper".
+    """
+    things = [word for word in _WORD.finditer(text) if not set(terms(word.group())).isdisjoint(stems)]
+    if not things:
+        found = _NAMED_BEFORE.search(text)
+        may_be = found is not None and (found["thing"] is None or KIN.isdisjoint(stems))
+        return may_be and _KNOWN_THINGS.isdisjoint(terms(text))
+    return gives_a_name(text) or any(_NAME_BEHIND.match(text, thing.end()) for thing in things)
+
+
+def gives_a_name(text: str) -> bool:
+    """Whether a text says how something is called."""
+    return _NAMING.search(text) is not None
+
+
+def asks_of_self(question: str) -> bool:
+    """Whether the asker is the subject of the question: "What am I allergic to?"."""
+    return _OF_SELF.search(question) is not None
+
+
+def subjects_asked(question: str, asker: str, named: Collection[str]) -> frozenset[str]:
+    """The participants of whom a question asks what they do or are: the asker ("do I"), or those of the ``named``.
+
+    Empty where it asks for somebody or something else, as for Ann's sister.
+    """
+    if asker and asks_of_self(question):
+        return frozenset((asker,))
+    words = {found["name"].casefold() for found in _SUBJECT.finditer(question)}
+    return frozenset(name for name in named if not words.isdisjoint(name.casefold().split()))
+
+
+def asks_age(question: str) -> bool:
+    """Whether a question asks how old somebody or something is."""
+    return _AGE_ASKED.search(question) is not None
+
+
+def state_asked(question: str) -> Callable[[str], bool] | None:
+    """The test for sentences that tell the state asked for: home, work or age; `None` if it asks for none of them."""
+    found = next((tells for asks, tells in _STATES if asks.search(question)), None)
+    return _tells_any_work if found is tells_work and _DID.search(question) else found
+
+
+def _tells_any_work(sentence: str) -> bool:
+    return tells_work(sentence) or tells_former_work(sentence)
+
+
+def is_state_over(question: str, sentence: str) -> bool:
+    """Whether a question asks for work, and a sentence says that its speaker has none any more."""
+    return _WORK_ASKED.search(question) is not None and tells_no_work(sentence)
+
+
+def without_moved_things(question: str, text: str) -> str:
+    """The text without things that were moved, where a question asks for a home: a wedding is moved, too."""
+    return _MOVED_THING.sub(" ", text) if _HOME_ASKED.search(question) else text
+
+
+def people_asked(question: str, asker: str, named: Set[str]) -> Set[str]:
+    """The participants whose state a question asks for: the asker ("my job"), else those ``named``, not theirs."""
+    if asks_of_self(question) or _OWN_STATE.search(question):
+        return {asker}
+    return set() if _OF_SOMEBODY.search(question) else named

@@ -1,0 +1,1 @@
+"""Recall: the sources of context that strategies search, and what they share."""

@@ -1,0 +1,1 @@
+"""The cold store: snapshots of idle conversations, and the way there and back."""

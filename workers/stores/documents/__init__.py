@@ -1,0 +1,1 @@
+"""Stored documents: packed, and sealed with the data key of their conversation."""

@@ -1,0 +1,1 @@
+"""Ledgers of erasures: in Redis, in a file, and in memory."""

@@ -1,0 +1,200 @@
+"""Ledgers of erasures: in memory, in a Redis of its own (several machines); `sqlite_erasures` has one in a file.
+
+Never the Redis of derived state: that may be thrown away, or restored from a backup that knows of no erasure.
+"""
+
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from secrets import token_bytes
+
+from eunoe.schemas.erasure import (
+    Erasure,
+    ErasureDone,
+    ErasureRefused,
+    ErasureRequest,
+    RetentionPolicy,
+    without_ids,
+)
+from eunoe.workers.stores.redis.connection import RedisClient, RedisConnection, Script, as_table, as_text
+from eunoe.workers.stores.redis.keys import applied_erasures_key, erasures_key
+
+REQUESTED, BEGUN, DONE, SECRET = "requested", "begun", "done", "secret"
+REFUSED, RETENTION, LEASE = "refused", "retention", "lease"
+SECRET_BYTES = 32
+
+Entry = ErasureRequest | Erasure | ErasureDone | ErasureRefused | RetentionPolicy
+_LEASE_SCRIPT = Script.load("lease")
+
+
+class MemoryErasures:
+    """In-memory `ErasureLedger`."""
+
+    def __init__(self) -> None:
+        self._secret = token_bytes(SECRET_BYTES)
+        self._requested: dict[tuple[str, str], ErasureRequest] = {}
+        self._begun: dict[tuple[str, str], Erasure] = {}
+        self._done: dict[tuple[str, str], ErasureDone] = {}
+        self._refused: dict[tuple[str, str], ErasureRefused] = {}
+        self._policies: list[RetentionPolicy] = []
+        self._lease: tuple[str, float] = ("", 0.0)
+
+    async def secret(self) -> bytes:
+        """The secret that signs receipts."""
+        return self._secret
+
+    async def request(self, request: ErasureRequest) -> None:
+        """Append a request, once."""
+        self._requested.setdefault((request.key, request.request_id), request)
+
+    async def requests(self, key: str | None = None) -> list[ErasureRequest]:
+        """The requests about a conversation, or all."""
+        return [one for one in self._requested.values() if key in (None, one.key)]
+
+    async def begin(self, erasure: Erasure) -> None:
+        """Append an erasure, once."""
+        self._begun.setdefault((erasure.key, erasure.request_id), erasure)
+
+    async def finish(self, done: ErasureDone) -> None:
+        """Append that an erasure was carried out, once."""
+        at = done.key, done.request_id
+        self._done.setdefault(at, done)
+        if at in self._requested:
+            self._requested[at] = without_ids(self._requested[at])
+
+    async def erasures(self, key: str | None = None) -> list[Erasure]:
+        """The erasures of a conversation, or of all."""
+        return [one for one in self._begun.values() if key in (None, one.key)]
+
+    async def done(self, key: str | None = None) -> list[ErasureDone]:
+        """The erasures that were carried out."""
+        return [one for one in self._done.values() if key in (None, one.key)]
+
+    async def refuse(self, refused: ErasureRefused) -> None:
+        """Append that a request will not be carried out, once."""
+        self._refused.setdefault((refused.key, refused.request_id), refused)
+
+    async def refusals(self, key: str | None = None) -> list[ErasureRefused]:
+        """The requests that will not be carried out."""
+        return [one for one in self._refused.values() if key in (None, one.key)]
+
+    async def set_retention(self, policy: RetentionPolicy) -> None:
+        """Append a tenant's policy."""
+        self._policies.append(policy)
+
+    async def retentions(self, tenant: str | None = None) -> list[RetentionPolicy]:
+        """All policies, in their order."""
+        return [one for one in self._policies if tenant in (None, one.key)]
+
+    async def lease(self, owner: str, seconds: float) -> bool:
+        """Take or keep the right to erase."""
+        held_by, until = self._lease
+        if held_by not in ("", owner) and time.time() < until:
+            return False
+        self._lease = (owner, time.time() + seconds)
+        return True
+
+    async def release(self, owner: str) -> None:
+        """Give the right to erase back."""
+        if self._lease[0] == owner:
+            self._lease = ("", 0.0)
+
+
+class RedisErasures:
+    """`ErasureLedger` in a Redis of its own, ordered by time. ``prefix``: of all names."""
+
+    def __init__(self, client: RedisClient, prefix: str) -> None:
+        self._redis = RedisConnection(client)
+        self._prefix = prefix
+
+    async def secret(self) -> bytes:
+        """The secret that signs receipts."""
+        name = erasures_key(self._prefix, SECRET)
+        await self._redis.command("SETNX", name, token_bytes(SECRET_BYTES).hex())
+        return bytes.fromhex(as_text(await self._redis.command("GET", name)))
+
+    async def request(self, request: ErasureRequest) -> None:
+        """Append a request, once."""
+        await self._add(REQUESTED, request)
+
+    async def requests(self, key: str | None = None) -> list[ErasureRequest]:
+        """The requests about a conversation, or all."""
+        found = [ErasureRequest.from_json(body) for body in await self._read(REQUESTED)]
+        return sorted((one for one in found if key in (None, one.key)), key=lambda one: one.at)
+
+    async def begin(self, erasure: Erasure) -> None:
+        """Append an erasure, once."""
+        await self._add(BEGUN, erasure)
+
+    async def finish(self, done: ErasureDone) -> None:
+        """Append that an erasure was carried out, once."""
+        for request in await self.requests(done.key):
+            if request.request_id == done.request_id and request != (bare := without_ids(request)):
+                field, body = f"{done.key} {done.request_id}", bare.model_dump_json()
+                await self._redis.command("HSET", erasures_key(self._prefix, REQUESTED), field, body)
+        await self._add(DONE, done)
+
+    async def erasures(self, key: str | None = None) -> list[Erasure]:
+        """The erasures of a conversation, or of all."""
+        found = [Erasure.from_json(body) for body in await self._read(BEGUN)]
+        return sorted((one for one in found if key in (None, one.key)), key=lambda one: one.at)
+
+    async def done(self, key: str | None = None) -> list[ErasureDone]:
+        """The erasures that were carried out."""
+        found = [ErasureDone.from_json(body) for body in await self._read(DONE)]
+        return sorted((one for one in found if key in (None, one.key)), key=lambda one: one.at)
+
+    async def refuse(self, refused: ErasureRefused) -> None:
+        """Append that a request will not be carried out, once."""
+        await self._add(REFUSED, refused)
+
+    async def refusals(self, key: str | None = None) -> list[ErasureRefused]:
+        """The requests that will not be carried out."""
+        found = [ErasureRefused.from_json(body) for body in await self._read(REFUSED)]
+        return sorted((one for one in found if key in (None, one.key)), key=lambda one: one.at)
+
+    async def set_retention(self, policy: RetentionPolicy) -> None:
+        """Append a tenant's policy; its time is put behind that of the one before, whose clock may have been ahead."""
+        known = await self.retentions(policy.key)
+        earliest = known[-1].at + timedelta(milliseconds=1) if known else policy.at
+        await self._add(RETENTION, policy.model_copy(update={"at": max(policy.at, earliest)}))
+
+    async def retentions(self, tenant: str | None = None) -> list[RetentionPolicy]:
+        """All policies, in their order."""
+        found = [RetentionPolicy.from_json(body) for body in await self._read(RETENTION)]
+        return sorted((one for one in found if tenant in (None, one.key)), key=lambda one: one.at)
+
+    async def lease(self, owner: str, seconds: float) -> bool:
+        """Take or keep the right to erase."""
+        name = erasures_key(self._prefix, LEASE)
+        return bool(await self._redis.run(_LEASE_SCRIPT, [name], [owner, int(seconds * 1000)]))
+
+    async def release(self, owner: str) -> None:
+        """Give the right to erase back."""
+        await self._redis.run(_LEASE_SCRIPT, [erasures_key(self._prefix, LEASE)], [owner, 0])
+
+    async def _add(self, kind: str, entry: Entry) -> None:
+        field = f"{entry.key} {entry.request_id}"
+        await self._redis.command("HSETNX", erasures_key(self._prefix, kind), field, entry.model_dump_json())
+
+    async def _read(self, kind: str) -> Sequence[str]:
+        found = as_table(await self._redis.command("HGETALL", erasures_key(self._prefix, kind)))
+        return list(found.values())
+
+
+class AppliedErasures:
+    """The erasures that the state store has seen; one restored from a backup lacks the later ones."""
+
+    def __init__(self, client: RedisClient, prefix: str) -> None:
+        self._redis = RedisConnection(client)
+        self._key = applied_erasures_key(prefix)
+
+    async def all(self) -> set[tuple[str, str]]:
+        """(conversation key, request id) of each; raises `Unavailable`."""
+        found = as_table(await self._redis.command("HGETALL", self._key))
+        pairs = (field.partition(" ") for field in found)
+        return {(key, request_id) for key, _, request_id in pairs}
+
+    async def add(self, key: str, request_id: str) -> None:
+        """Note an erasure; raises `Unavailable`."""
+        await self._redis.command("HSET", self._key, f"{key} {request_id}", "1")

@@ -1,0 +1,1 @@
+"""Handled positions of each stage's log, with the timers of idle sessions and the promotions."""

@@ -1,0 +1,1 @@
+"""Small records of a deployment and of a generation, in Redis."""

@@ -1,0 +1,1 @@
+"""Redis: its connection, its keys, and hashes that are written piece by piece."""

@@ -1,0 +1,1 @@
+"""The state of stages: on Redis, in memory, and in files for one very long conversation."""

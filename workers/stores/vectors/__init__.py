@@ -1,0 +1,1 @@
+"""Vector indexes: Qdrant by REST, and one in memory."""

@@ -1,0 +1,1 @@
+"""Rules for English sentences: what one says of another, without a model."""
