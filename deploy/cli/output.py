@@ -47,7 +47,7 @@ NEWER: Final = (
     "a newer version of eunoe wrote what is stored: use that one, or, where you went back for good,"
     " `eunoe repair CONVERSATION`"
 )
-"""What is wrong with state that this version cannot read; the field that it does not know follows."""
+"""The fault of state that this version cannot read; the field that it does not know follows."""
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
