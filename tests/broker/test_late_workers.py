@@ -2,8 +2,6 @@
 
 import signal
 from collections.abc import Mapping
-from hashlib import sha1
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -15,7 +13,7 @@ from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.erase.verify import verify_receipt
 from eunoe.schemas.decisions import Collection
 from eunoe.workers.stores.erasures.sqlite_ledger import SqliteErasures
-from eunoe.workers.stores.state import redis_store
+from eunoe.workers.stores.redis.connection import Script
 from eunoe.workers.stores.vectors.qdrant import QdrantIndex
 from tests.broker.test_erase import digest, end, request, said, told
 from tests.support.holding import Way, way_to
@@ -24,7 +22,7 @@ from tests.support.pipeline import Pipeline, sealed_pipeline
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(300)]
 
 NAME = "mine"
-COMMIT = sha1(Path(redis_store.__file__).with_name("commit.lua").read_bytes()).hexdigest().encode()
+COMMIT = Script.load("commit").sha.encode()
 WRITES = {
     "an upsert of memories": ("EUNOE_QDRANT_URL", (b"PUT ", b".memories/points")),
     "an upsert of segments": ("EUNOE_QDRANT_URL", (b"PUT ", b".segments/points")),
