@@ -167,17 +167,25 @@ async def test_the_time_of_a_decision_bounds_all_its_questions():
                 with pytest.raises(AnswerInvalid) as caught:
                     await model.answer(PROMPT, Cited)
                 assert caught.value.fault is AnswerFault.SLOW
-        assert server.stats["chat"] == 2, "the last was not asked"
+        assert server.stats["chat"] == 3, "two questions and the short one; the last was not asked"
 
 
-async def test_an_endpoint_that_answered_within_its_time_is_slow_where_a_decision_ends_before():
+async def test_an_endpoint_that_answered_within_its_time_is_slow_where_a_reply_ends_before():
     """A short question takes such a model as long as any."""
     faults = by_schedule(None, Fault.HANG, Fault.HANG)
     async with serving(replace(SCRIPTED, faults=faults), timeout_s=5.0) as (_, model):
         with decision_time(0.5):
-            assert (await model.answer(PROMPT, Cited)).line == 1
+            assert (await model.answer(PROMPT, Cited, urgent=True)).line == 1
             with pytest.raises(AnswerInvalid) as caught:
-                await model.answer(PROMPT, Cited)
+                await model.answer(PROMPT, Cited, urgent=True)
+    assert caught.value.fault is AnswerFault.SLOW
+
+
+async def test_a_model_that_answers_nothing_soon_is_slow_to_memory(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(chat, "_PROBE_S", 0.0)
+    async with serving(replace(SCRIPTED, faults=by_schedule(Fault.HANG)), timeout_s=2.0) as (_, model):
+        with decision_time(0.2), pytest.raises(AnswerInvalid) as caught:
+            await model.answer(PROMPT, Cited)
     assert caught.value.fault is AnswerFault.SLOW
 
 

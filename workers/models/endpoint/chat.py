@@ -76,9 +76,9 @@ class ChatRequests:
         late_s = perf_counter() - started - allowed_s
         if late_s > PAUSED_S:
             raise Transient(f"this process stood still for {late_s:.0f} s while {endpoint.server} was asked")
-        # where a decision's end came first, an answer of just before says that the endpoint is slow and not away
-        alive_since = started + allowed_s - endpoint.timeout_s
-        if self._answered_at > alive_since or await self.answers_others(body):
+        # a reply waits for no short question where an answer of just before says that the endpoint is slow and not away
+        alive_since = started + allowed_s - endpoint.timeout_s if urgent else started
+        if self._answered_at > alive_since or await self.answers_others(body, urgent=urgent):
             raise AnswerInvalid(f"the answer did not come in {allowed_s:g} s", AnswerFault.SLOW)
         raise Unavailable(
             f"{endpoint.server} did not answer in {allowed_s:g} s, nor did it answer a short question", endpoint.server
@@ -114,14 +114,17 @@ class ChatRequests:
             raise Transient(message, may_be_of_request=True)
         return completion
 
-    async def answers_others(self, body: Mapping[str, Any]) -> bool:
-        """Whether the endpoint answers a short question: then it is the request ``body`` that is slow or fails."""
+    async def answers_others(self, body: Mapping[str, Any], *, urgent: bool) -> bool:
+        """Whether the endpoint answers a short question: then it is the request ``body`` that is slow or fails.
+
+        One that nobody waits for may take as long as any: some models answer nothing sooner.
+        """
         from openai import APIStatusError  # noqa: PLC0415 - see eunoe.workers.models.endpoint.client
 
         length_field = next(name for name in _LENGTH_FIELDS if name in body)
         short = {"messages": [{"role": "user", "content": "Say OK."}], length_field: 16}
         try:
-            await self._post(short, min(_PROBE_S, self._endpoint.timeout_s))
+            await self._post(short, min(_PROBE_S, self._endpoint.timeout_s) if urgent else self._endpoint.timeout_s)
         except APIStatusError:
             return True
         except (TimeoutError, Transient):

@@ -249,7 +249,7 @@ class OpenAIModel:
         try:
             completion = await (send() if fails else self._retrying.run(send, self._on_retry))
         except RequestFailing as fault:
-            if not failing.failed(question(), answers_others=await self._requests.answers_others(body)):
+            if not failing.failed(question(), answers_others=await self._requests.answers_others(body, urgent=urgent)):
                 raise
             log.warning("a question is decided without it, and others are answered: %s", fault)
             raise _FailsAlone from None
