@@ -69,6 +69,13 @@ _AGE = re.compile(
     re.IGNORECASE,
 )
 _DATE = re.compile(r"\b(?:my|our) (?:[\w'’-]{1,30} ){0,2}(?:birthday|anniversary) is\b", re.IGNORECASE)
+_REACH = re.compile(
+    r"\b(?:my|our) (?:[\w-]{1,30} ){0,2}?(?:number|e-?mail(?: address)?) is (?:now )?"
+    r"(?:[+(]?\d|[^\s@]{1,60}@)|"
+    r"\b(?:my|our) (?:(?:new|current|postal|home|street) )*address is\b",
+    re.IGNORECASE,
+)
+"""Where somebody is reached, and what has a number for them."""
 _NAME = re.compile(
     rf"\b(?:my|our|an?|the|two|three) (?:[\w-]{{1,30}} ){{0,3}}?(?:{_PERSON}|{_PET})s?,? (?:is |are |who is )?"
     rf"(?:called|named) {_CAPITAL}|"
@@ -101,6 +108,7 @@ _FACTS = (
     (("turn", "'ll be", "’ll be", "will be", *_AM_WORDS), _AGE),
     (("birthday", "anniversary"), _DATE),
     (("called", "named", " is "), _NAME),
+    (("number is", "mail is", "address is"), _REACH),
     (("have", "'ve", "’ve", "own", "drive", "ride", "speak"), _HAVING),
     (("hate", "dislike", "detest", "stand", "prefer", "like", "favo"), _AVERSION),
     (("never", "always", "only"), _HABIT),

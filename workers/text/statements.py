@@ -22,7 +22,7 @@ from eunoe.workers.text.salience import (
     salience,
 )
 from eunoe.workers.text.terms import STOPWORDS
-from eunoe.workers.text.vital import is_vital, leans_back
+from eunoe.workers.text.vital import is_vital, leans_back, tells_treatment
 
 _SENTENCE = re.compile(
     # a run of marks before a space or a quotation mark; a long run wherever it stands; a mark inside a word
@@ -155,7 +155,7 @@ def _common(words: list[str]) -> int:
 def _group(sentences: list[str], speakers: Collection[str], english: bool) -> _Group:
     clear = english and not refers_back(sentences[0])
     change = clear and any(is_change(sentence) for sentence in sentences)
-    vital = clear and any(is_vital(sentence) for sentence in sentences)
+    vital = (clear or (english and tells_treatment(sentences[0]))) and any(map(is_vital, sentences))
     lasting = clear and any(is_lasting(sentence) for sentence in sentences)
     return _Group(" ".join(sentences), _score(sentences, speakers, english), change, vital, lasting)
 

@@ -39,7 +39,8 @@ _VITAL = re.compile(
     # allergies, conditions and diets that one has or is under
     rf"{_BE} {_ADVERBS}(?:(?:a|an) )?(?:strict )?(?:allergic to|(?:\w+[ -])?intolerant|diabetic|epileptic|asthmatic|"
     r"c(?:o)?eliac|vegetarians?|vegans?|pescatarians?|(?:gluten|lactose|dairy)[ -]free|pregnant|"
-    r"expecting (?:(?:an?|another|our|my|her|their) (?:\w+ )?(?:baby|child|son|daughter|boy|girl)|twins)|"
+    r"expecting (?:(?:an?|another|our|my|her|their) (?:\w+ )?(?:baby|child|son|daughter|boy|girl)|twins|"
+    r"again\b(?! (?:to|that|an?|some|more)\b))|"
     r"diagnosed with|prescribed|"
     r"on (?:a [\w-]+(?: [\w-]+)? diet|insulin|\w+ medication|medication|antidepressants|antibiotics|"
     r"blood thinners|chemo)|"
@@ -92,10 +93,17 @@ _MEDICINE = re.compile(
     r"doubled|changed) [^.!?]{0,40}?|"
     r"(?:I(?:['’]m)?|[Hh]e|[Ss]he|[Mm]y (?:\w+ ){0,2}\w+) "
     r"(?:\w+ly |am |is |have |has |no longer |now |just |also |still ){0,3}"
-    r"(?:take|takes|taking|took|stopped|stopped taking|started|on|came off|quit|switched to|tak(?:e|es) only) "
+    r"(?:take|takes|taking|took|gets?|got|stopped|stopped taking|started|on|came off|quit|"
+    r"switched to|tak(?:e|es) only) "
     rf"(?:\d[\d.,]* ?(?:mg|mcg|ml|g) (?:of )?|the |my |a )?){_DRUG}\b|"
     rf"\b[Mm]y (?:dose of )?{_DRUG} (?:was|is|has been|stays|went)\b|\b(?-i:[A-Z])[a-z]{{3,20}} stays at \d+ ?mg\b"
 )
+_TREATED = re.compile(
+    r"\b(?:[Hh]e|[Ss]he|[Tt]hey)(?:['’](?:s|ve)| has| have)? (?:just |now |also )?"
+    r"(?:prescribed me|put me on|(?:took|taken) me off|switched me (?:to|from)|gave me) "
+    rf"(?:\d[\d.,]* ?(?:mg|mcg|ml|g) (?:of )?|the |my |a )?{_DRUG}\b"
+)
+"""A medicine that somebody gave the speaker or took from them, whoever that was."""
 _SUPPOSED = re.compile(
     r"\b(?:if|imagin\w+|suppos\w+|pretend\w*|would|wish\w*|unless|whether|in case|assum\w+|let['’]s say|"
     r"hypothetical\w*|"
@@ -126,8 +134,13 @@ def is_vital(sentence: str) -> bool:
         return False
     if _CARE.search(sentence) is not None or any(_facts(sentence)):
         return True
-    found = (pattern.search(sentence) for pattern in (_HARM, _ENDED, _MEDICINE))
+    found = (pattern.search(sentence) for pattern in (_HARM, _ENDED, _MEDICINE, _TREATED))
     return any(one is not None and _SUPPOSED.search(sentence[: one.start()]) is None for one in found)
+
+
+def tells_treatment(sentence: str) -> bool:
+    """Whether the sentence says that a medicine of its speaker was begun or ended by a "he" or "she" of before."""
+    return is_vital(sentence) and _TREATED.search(sentence) is not None
 
 
 def leans_back(sentence: str) -> bool:

@@ -26,7 +26,7 @@ from eunoe.workers.update.lifecycle import Cause, Lifecycle
 from eunoe.workers.update.memories import fusion_id, with_evidence
 
 CONSOLIDATED = "it says the same as another memory"
-MADE_BY = Provenance(code="consolidate/2", model="rules/7")
+MADE_BY = Provenance(code="consolidate/2", model="rules/8")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 

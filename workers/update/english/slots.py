@@ -25,7 +25,8 @@ _STATES = (
         "home",
         re.compile(
             r"\b(?:lives?|living|resides?|residing|is based|home is|stay(?:s|ing)?|"
-            r"(?:has|have|rents?|shares?) an? (?:[\w-]+ )?(?:room|flat|apartment)) (?:in|at|near) " + _UNTIL
+            r"(?:has|have|rents?|shares?) an? (?:[\w-]+ )?(?:room|flat|apartment)) "
+            r"(?:(?:alone|now|still) )?(?:in|at|near) " + _UNTIL
         ),
     ),
     ("job", re.compile(r"\b(?:works?|working|employed|(?:has|have) a job|job is) (?:as|at|for|in) " + _UNTIL)),

@@ -117,6 +117,13 @@ _CHANGES = (
         Same.HEAD,
     ),
     Transition(
+        re.compile(r"\b(?:car|van|truck|motorbike|motorcycle|scooter|bike|boat|camper) is an? " + _OBJECT),
+        re.compile(r"\b(?:sold|gave away|given away|got rid of|scrapped|traded in) (?:my|the|our|his|her|their) "
+                   + _OBJECT),
+        "it is not owned any more",
+        Same.ANY,
+    ),
+    Transition(
         re.compile(r"\b(?:works?|working|employed|(?:has|have) a job|(?:is|am|'m) an? (?:[\w-]{1,30} ){0,2}"
                    r"[\w-]{1,30}) (?:as (?:[\w-]{1,30} ){1,4}?(?=(?:at|for|in|with) ))?(?:as|at|for|in|with) "
                    + _OBJECT),
@@ -129,9 +136,10 @@ _CHANGES = (
         Same.HEAD,
     ),
     Transition(
-        re.compile(r"\b(?:takes?|taking|is on|are on|(?:was|were|has been) prescribed|prescribed) "
+        re.compile(r"\b(?:takes?|taking|is on|are on|put (?:[\w'-]{1,30} ){1,3}on|(?:was|were|has been) prescribed|"
+                   r"prescribed) "
                    r"(?:\d[\d.,]{0,6} ?(?:mg|mcg|ml|g) (?:of )?)?" + _OBJECT),
-        re.compile(r"\b(?:stopped|quit|came off|(?:took|taken|weaned) [\w'-]{1,30} off|no longer takes?) (?:taking )?"
+        re.compile(r"\b(?:stopped|quit|came off|(?:took|taken|weaned) (?:[\w'-]{1,30} ){1,3}off|no longer takes?) (?:taking )?"
                    + _OBJECT),
         "it is not taken any more",
         Same.HEAD,

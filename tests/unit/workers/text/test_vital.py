@@ -47,6 +47,10 @@ def drafts(*said: str) -> list[MemoryDraft]:
         "Mozart died last week.",
         "My grandmother passed away.",
         "My vet is Dr. Sommer.",
+        "Hanna is expecting again!",
+        "I get candesartan 8 mg now.",
+        "He took me off ramipril because of the cough, I get candesartan 8 mg now.",
+        "She has put me on metformin.",
     ],
 )
 def test_a_vital_fact_is_worth_remembering(text: str):
@@ -70,6 +74,9 @@ def test_a_vital_fact_is_worth_remembering(text: str):
         "I'm cooking a vegetarian lasagne.",
         "I eat fish every Friday.",
         "I'm expecting a package.",
+        "I'm expecting again to hear nothing.",
+        "He gave me a book.",
+        "If he took me off ramipril, I would cough less.",
         "My phone died.",
         "I died laughing.",
         "Mozart died in 1791.",
