@@ -3,12 +3,13 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from eunoe.deploy.gateway.ports import LiveStates
-from eunoe.schemas.errors import Unavailable
+from eunoe.deploy.observability.rounds import Faults, repeat
 from eunoe.streams.feed import Subscription
 
 LOOK_S: Final = 2.0
@@ -42,7 +43,8 @@ class FeedSharing:
         """End a feed of this generation when another one is live."""
         self._watched[id(feed)] = feed, generation
         if self._looking is None:
-            self._looking = asyncio.create_task(self._look(states))
+            faults = Faults("the look whether another generation answers")
+            self._looking = asyncio.create_task(repeat(partial(self._look, states), LOOK_S, faults))
         try:
             yield
         finally:
@@ -66,10 +68,7 @@ class FeedSharing:
             self._events.pop(place, None)
 
     async def _look(self, states: LiveStates) -> None:
-        while True:
-            await asyncio.sleep(LOOK_S)
-            with suppress(Unavailable):  # streams outlast it; what they send next says so
-                live = await states.live()
-                for feed, generation in list(self._watched.values()):
-                    if generation != live.generation:
-                        feed.lose("another generation answers now")
+        live = await states.live()
+        for feed, generation in self._watched.values():
+            if generation != live.generation:
+                feed.lose("another generation answers now")

@@ -1,11 +1,16 @@
 """The work that the streams of a process share."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
+from eunoe.deploy.gateway import feed_sharing
 from eunoe.deploy.gateway.feed_sharing import FeedSharing, FeedText
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.streams.feed import FeedLost, Subscription
+
+pytestmark = pytest.mark.timeout(10)
 
 PLACE = ("v1", 0, 7)
 EVENT = FeedText("remembered", b"{}")
@@ -60,3 +65,23 @@ async def test_a_few_events_are_kept():
     for offset in range(1_000):
         await sharing.event(("v1", 0, offset), read)
     assert len(sharing._events) < 300
+
+
+class States:
+    """`LiveStates` whose looks fail, one after the other, before they show another generation."""
+
+    def __init__(self, *faults: Exception) -> None:
+        self.faults = list(faults)
+
+    async def live(self) -> SimpleNamespace:
+        if self.faults:
+            raise self.faults.pop(0)
+        return SimpleNamespace(generation="v2")
+
+
+@pytest.mark.parametrize("fault", [Unavailable("Redis is away"), Refused("topics missing"), ZeroDivisionError()])
+async def test_a_look_that_fails_is_not_the_last_one(fault, monkeypatch):
+    monkeypatch.setattr(feed_sharing, "LOOK_S", 0.0)
+    sharing, feed = FeedSharing(), Subscription(lambda _: True)
+    with sharing.watched(States(fault), feed, "v1"), pytest.raises(FeedLost, match="another generation"):
+        await feed.next()
