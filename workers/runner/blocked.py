@@ -139,8 +139,8 @@ class BlockedConversations:
                 blocked.over -= over
             if fresh:
                 await store.add(stage, reason, fresh)
-                blocked.over |= fresh.keys() - blocked.own.keys()  # those that went on while they were stored
             stored = dict(await store.read(stage, reason))
+            blocked.over |= fresh.keys() - blocked.own.keys()  # those that went on meanwhile
             for key in blocked.known.keys() - stored.keys():  # repaired, or applied by another process
                 self._last.pop(key, None)
             blocked.known = {key: since for key, since in stored.items() if key not in blocked.over}

@@ -163,13 +163,32 @@ async def test_a_successor_that_applies_the_session_takes_it_from_the_store():
     assert await stored.read("update", PARKED) == {}
 
 
-async def test_a_conversation_that_goes_on_while_it_is_being_stored_is_taken_from_the_store_again():
-    class Racing(Stored):
-        async def add(self, stage: str, kind: BlockReason, since: Mapping[str, float]) -> None:
-            update.blocked.note_commit("default/c")
-            await super().add(stage, kind, since)
+class GoesOn(Stored):
+    """Before the first call of one kind, the conversation goes on."""
 
-    update, stored = Update(), Racing()
+    def __init__(self, blocked: BlockedConversations, before: str) -> None:
+        super().__init__()
+        self._blocked = blocked
+        self._before = before
+
+    def _called(self, name: str) -> None:
+        if name == self._before:
+            self._before = ""
+            self._blocked.note_commit("default/c")
+
+    async def read(self, stage: str, kind: BlockReason) -> Mapping[str, float]:
+        self._called("read")
+        return await super().read(stage, kind)
+
+    async def add(self, stage: str, kind: BlockReason, since: Mapping[str, float]) -> None:
+        self._called("add")
+        await super().add(stage, kind, since)
+
+
+@pytest.mark.parametrize("before", ["add", "read"])
+async def test_a_conversation_that_goes_on_while_it_is_being_stored_is_taken_from_the_store_again(before: str):
+    update = Update()
+    stored = GoesOn(update.blocked, before)
     await update.take(formed(1, turns=(1,)))
     update.clock.now += BRIEF_S
     await update.blocked.sync("update", stored)
