@@ -7,7 +7,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from eunoe.deploy.observability.metrics import HISTOGRAMS, METRICS, MetricSources
+from eunoe.deploy.observability.histograms import HISTOGRAMS
+from eunoe.deploy.observability.metrics import METRICS, MetricSources
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -1,4 +1,4 @@
-"""Metrics of a worker: views of its counters."""
+"""Counters and gauges of a worker: views of what it counts. Its histograms stand in `histograms` beside this."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -15,9 +15,7 @@ from eunoe.deploy.observability.counters import (
 from eunoe.deploy.observability.health import HealthState
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.workers.derive.index_guard import SERVER
-from eunoe.workers.models.questions.buckets import Buckets
 from eunoe.workers.models.questions.metering import DecidedBy
-from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.blocked import BlockReason
 from eunoe.workers.text.caches import cache_sizes
 
@@ -28,8 +26,6 @@ _FETCHED: Final = "batches fetched"
 
 Samples = Iterable[tuple[tuple[str, ...], float]]
 """Label values and the number of each sample."""
-Durations = Iterable[tuple[tuple[str, ...], Buckets]]
-"""Label values and the durations of each histogram."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +45,6 @@ class Definition:
     labels: tuple[str, ...]
     help: str
     read: Callable[[MetricSources], Samples]
-
-
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """One histogram."""
-
-    name: str
-    labels: tuple[str, ...]
-    help: str
-    read: Callable[[MetricSources], "Durations"]
 
 
 def _live(sources: MetricSources) -> Samples:
@@ -199,27 +185,6 @@ def _profiles(sources: MetricSources) -> Samples:
             yield (model, name), value
 
 
-def _parts(sources: MetricSources) -> Durations:
-    for stage, meter in sources.meter.stages.items():
-        for part, durations in meter.parts.items():
-            yield (stage, part.value.removesuffix("_s")), durations
-
-
-def _asks(sources: MetricSources) -> Durations:
-    for stage, meter in sources.meter.stages.items():
-        if STAGES[stage].answers:
-            yield from (((stage, hop.value), durations) for hop, durations in meter.asks.items())
-
-
-def _freshness(sources: MetricSources) -> Durations:
-    return (((stage,), meter.freshness) for stage, meter in sources.meter.stages.items() if not STAGES[stage].answers)
-
-
-def _model_seconds(sources: MetricSources) -> Durations:
-    calls = stage_calls(sources.meter.language)
-    return (((stage,), durations) for stage, durations in calls.seconds.items())
-
-
 def _stage_tokens(sources: MetricSources) -> Samples:
     calls = stage_calls(sources.meter.language)
     return ((labels, float(count)) for labels, count in calls.tokens.items())
@@ -310,21 +275,3 @@ METRICS: Final = (
     ),
 )
 """Counters and gauges. They start at 0 with the process."""
-
-HISTOGRAMS: Final = (
-    Histogram("eunoe_stage_seconds", ("stage", "part"), "Single durations of these parts of the work", _parts),
-    Histogram(
-        "eunoe_ask_seconds",
-        ("stage", "hop"),
-        "Asks: from their arrival in the stage's topic (stage) or in the log (whole) to the commit",
-        _asks,
-    ),
-    Histogram(
-        "eunoe_freshness_seconds",
-        ("stage",),
-        "From the end of a session to the commit of what the stage makes of it",
-        _freshness,
-    ),
-    Histogram("eunoe_model_seconds", ("stage",), "Questions to the model, with their retries", _model_seconds),
-)
-"""Histograms, of seconds. All their counts are there from the start, as zeros."""

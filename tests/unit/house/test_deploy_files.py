@@ -16,7 +16,8 @@ from eunoe.deploy.exits import Exit
 from eunoe.deploy.gateway.meter import LABELS as GATEWAY_LABELS
 from eunoe.deploy.gateway.meter import SECONDS
 from eunoe.deploy.observability import dashboard
-from eunoe.deploy.observability.metrics import HISTOGRAMS, METRICS
+from eunoe.deploy.observability.histograms import HISTOGRAMS
+from eunoe.deploy.observability.metrics import METRICS
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import Value
 from eunoe.schemas.events import Utterance

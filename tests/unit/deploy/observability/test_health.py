@@ -15,7 +15,8 @@ from eunoe.deploy.observability import probe
 from eunoe.deploy.observability.counters import WorkerMeter
 from eunoe.deploy.observability.exposition import metrics_text
 from eunoe.deploy.observability.health import CountingPublisher, HealthState, Phase
-from eunoe.deploy.observability.metrics import HISTOGRAMS, METRICS, MetricSources
+from eunoe.deploy.observability.histograms import HISTOGRAMS
+from eunoe.deploy.observability.metrics import METRICS, MetricSources
 from eunoe.deploy.observability.progress import StageProgress
 from eunoe.deploy.observability.server import parse_address, serve_health
 from eunoe.deploy.process.durability import durability_faults
