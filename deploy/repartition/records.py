@@ -11,7 +11,6 @@ from typing import Final
 
 from eunoe.schemas.base import write_time
 from eunoe.schemas.events import GenerationPromoted
-from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
 from eunoe.streams.position import (
@@ -83,17 +82,10 @@ def _message(record: Record, headers: Headers, log: int, partitions: int) -> Mes
 def source_of(record: Record, log: int) -> tuple[int, int] | None:
     """(partition, offset) in ``log`` of a record taken from it; `None` for any other record.
 
-    Raises `ContractError` (``invalid``) where the header is malformed.
+    Clients may send any header: what a copy does not write is none of its own.
     """
-    header = record.headers.get(COPIED_HEADER)
-    if header is None:
-        return None
-    match = _SOURCE.fullmatch(header)
-    if match is None:
-        raise ContractError(
-            DeadLetterReason.INVALID, f"header {COPIED_HEADER}: expected log:partition:offset, got {header[:40]!r}"
-        )
-    return (int(match[2]), int(match[3])) if int(match[1]) == log else None
+    match = _SOURCE.fullmatch(record.headers.get(COPIED_HEADER, b""))
+    return (int(match[2]), int(match[3])) if match is not None and int(match[1]) == log else None
 
 
 def begins(record: Record, generation: str, log: int) -> bool:

@@ -9,7 +9,6 @@ from typing import Final
 from eunoe.deploy.repartition.moving import LogEnd
 from eunoe.deploy.repartition.records import carried, source_of
 from eunoe.schemas.keys import Destroyed, KeyStore
-from eunoe.schemas.versions import ContractError
 from eunoe.streams.record import Message, Record
 from eunoe.streams.sealed.records import key_id_of
 
@@ -43,11 +42,7 @@ class SealedMove:
 
     async def _look(self) -> None:
         async for record in self.target.read({}):
-            try:
-                source = source_of(record, self.source.log)
-            except ContractError:
-                continue
-            if source is not None:
+            if (source := source_of(record, self.source.log)) is not None:
                 place = source[0], record.partition
                 self._there[place] = max(self._there.get(place, -1), source[1])
 

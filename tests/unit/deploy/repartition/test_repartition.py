@@ -27,7 +27,6 @@ from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
 from eunoe.schemas.events import Ask, Strategy, Utterance
 from eunoe.schemas.keys import Destruction
 from eunoe.schemas.records import DeadLetterReason
-from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.memory_log import MemoryLog
@@ -436,8 +435,18 @@ def test_the_old_log_of_an_event_is_not_read_as_another_ones():
     record = Record("conversations", 0, 0, b"k", encode(utterance(1)), 0, {COPIED_HEADER: b"0:2:17"})
     assert source_of(record, 0) == (2, 17)
     assert source_of(record, 1) is None
-    with pytest.raises(ContractError, match="eunoe-copied"):
-        source_of(replace(record, headers={COPIED_HEADER: b"here"}), 0)
+    assert source_of(replace(record, headers={COPIED_HEADER: b"here"}), 0) is None
+
+
+async def test_what_a_client_writes_into_the_new_log_ends_no_second_attempt():
+    source, target = MemoryLog(BEFORE, Clock()), MemoryLog(AFTER, Clock())
+    await said(source, 0, 3)
+    await change_over(move(source, target))
+    client = as_message(utterance(3, conversation=NAMES[0]))
+    target.append(replace(client, headers=(*client.headers, (COPIED_HEADER, b"here"))))
+    before = len(utterances(target))
+    await change_over(move(source, target))
+    assert len(utterances(target)) == before
 
 
 def test_where_eunoe_up_keeps_the_log_it_is_refused_in_words(monkeypatch: pytest.MonkeyPatch):
