@@ -1,7 +1,7 @@
 """Stage `tree`: grows a tree over the memories (MemTree)."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -17,12 +17,12 @@ from eunoe.workers.text.names import first_speakers, without_names
 from eunoe.workers.text.terms import terms
 from eunoe.workers.tree.aggregates import Aggregator, tasks_of
 from eunoe.workers.tree.ending import load_current, mark_ended
-from eunoe.workers.tree.entries import EntryChanges, EntrySource
+from eunoe.workers.tree.entries import EntrySource
 from eunoe.workers.tree.loading import TreeReader
 from eunoe.workers.tree.nodes import TERMS, VECTORS, LeafFrequency, TreeStats
 from eunoe.workers.tree.reads import read_leaf_frequencies
 from eunoe.workers.tree.settings import TreeSettings
-from eunoe.workers.tree.tree import WorkingTree, base_threshold, insert
+from eunoe.workers.tree.tree import LeafEntry, Vector, WorkingTree, base_threshold, insert
 from eunoe.workers.tree.writes import node_writes, points_of, stats_write
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,8 @@ class TreeStage:
         tree = await reader.open(work, stats)
         vectors = await self._embed([entry.text for entry in changes.entries], names)
         base = await self._base_threshold(reader, stats, vectors)
-        await self._insert_all(reader, tree, changes, (stats, base, vectors))
+        thresholds = self._thresholds(stats, base, len(vectors))
+        await self._insert_all(reader, tree, zip(changes.entries, vectors, thresholds, strict=True))
         await self._mark_all(reader, tree, changes.ended)
         await reader.drive(tree, load_current(tree))
         await self._aggregate(tree, names)
@@ -78,19 +79,18 @@ class TreeStage:
         sample = [*known.values(), *vectors[: max(missing, 0)]]
         return base_threshold(np.stack(sample), self._settings)
 
+    def _thresholds(self, stats: TreeStats, base: float | None, count: int) -> list[float]:
+        """The base threshold of each of ``count`` further leaves; the first ones of a tree have the early one."""
+        places = range(stats.leaves, stats.leaves + count)
+        early = self._settings.early_threshold
+        return [early if base is None or place < self._settings.sample else base for place in places]
+
     async def _insert_all(
-        self,
-        reader: TreeReader,
-        tree: WorkingTree,
-        changes: EntryChanges,
-        known: tuple[TreeStats, float | None, Vectors],
+        self, reader: TreeReader, tree: WorkingTree, entries: Iterable[tuple[LeafEntry, Vector, float]]
     ) -> None:
-        """Insert the entries in order; each sees the nodes of the earlier ones."""
-        stats, base, vectors = known
-        for place, (entry, vector) in enumerate(zip(changes.entries, vectors, strict=True)):
-            early = base is None or stats.leaves + place < self._settings.sample
-            used = self._settings.early_threshold if early or base is None else base
-            await reader.drive(tree, insert(tree, entry, vector, used, self._settings))
+        """Insert entries in order, each with its vector and threshold; each sees the nodes of the earlier ones."""
+        for entry, vector, threshold in entries:
+            await reader.drive(tree, insert(tree, entry, vector, threshold, self._settings))
 
     async def _mark_all(self, reader: TreeReader, tree: WorkingTree, ended: Mapping[str, str | None]) -> None:
         own = {tree.nodes[done.leaf].entry: done.leaf for done in tree.insertions}

@@ -8,7 +8,7 @@ from eunoe.schemas.events import Insight, InsightKind, Provenance
 from eunoe.schemas.memory import Memory
 from eunoe.workers.text.drafts import plain_words
 from eunoe.workers.update.lifecycle import Cause, Lifecycle
-from eunoe.workers.update.memories import merged, normalized, with_evidence
+from eunoe.workers.update.memories import FusionPlace, merged, normalized, with_evidence
 from eunoe.workers.update.operations import AppliedOperations, Merge, Removal, Repetition, resolve_operations
 from eunoe.workers.update.operator import APPENDED, Operation, OperationPair, OperationVerdict, Verdicts
 
@@ -168,16 +168,16 @@ def _end(life: Lifecycle, removal: Removal, times: Mapping[str, datetime]) -> No
         life.supersede(removal.id, cause)
 
 
-def apply_merges(life: Lifecycle, merges: Sequence[Merge], key: str, first: int, made_by: Provenance) -> None:
+def apply_merges(life: Lifecycle, merges: Sequence[Merge], first: FusionPlace, made_by: Provenance) -> None:
     """Add one memory for each merge and supersede both of its parts.
 
-    ``first`` is the index in the session of the first added memory. Raises ``KeyError`` if a part is unknown.
+    ``first``: the place of the first one. Raises ``KeyError`` if a part is unknown.
     """
-    for number, merge in enumerate(merges):
+    for others, merge in enumerate(merges):
         old, new = life.get(merge.memory), life.get(merge.sentence)
         if old is None or new is None:
             raise KeyError(f"a fusion of unknown memories: {merge.memory}, {merge.sentence}")
-        successor = merged(old, new, merge.text, (key, number, first + number), made_by)
+        successor = merged(old, new, merge.text, first.after(others), made_by)
         life.add(successor, merge.because)
         for part in (old, new):
             life.supersede(part.memory_id, Cause(successor.at, merge.because, successor.memory_id))

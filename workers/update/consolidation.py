@@ -23,7 +23,7 @@ from eunoe.workers.update.english.lexicon import NEGATORS
 from eunoe.workers.update.english.parsing import ParsedSentence, parse_sentence
 from eunoe.workers.update.english.slots import changed_slot
 from eunoe.workers.update.lifecycle import Cause, Lifecycle
-from eunoe.workers.update.memories import fusion_id, with_evidence
+from eunoe.workers.update.memories import FusionPlace, with_evidence
 
 CONSOLIDATED = "it says the same as another memory"
 MADE_BY = Provenance(code="consolidate/2", model="rules/8")
@@ -79,21 +79,18 @@ def says_all(old: Memory, new: Memory, restating: float) -> Memory | None:
     return None if _may_differ(old, new) or _may_differ(new, old) else fuller
 
 
-def apply_fusions(
-    life: Lifecycle, fusions: Sequence[Fusion], place: tuple[str, int, int, int], known_from: datetime
-) -> None:
+def apply_fusions(life: Lifecycle, fusions: Sequence[Fusion], first: FusionPlace, known_from: datetime) -> None:
     """Add one memory for each fusion and supersede both of its parts.
 
-    ``place``: conversation key, session, number of the session's first fusion, and index of its first memory in the
-    session. ``known_from``: log time at which the session was closed.
+    ``first``: the place of the first one. ``known_from``: log time at which the session was closed.
     """
-    key, session, first, index = place
-    for number, fusion in enumerate(fusions):
+    for others, fusion in enumerate(fusions):
+        place = first.after(others)
         successor = with_evidence(fusion.new, [fusion.old]).model_copy(
             update={
-                "memory_id": fusion_id(key, session, first + number),
-                "session": session,
-                "index": index + number,
+                "memory_id": place.memory_id,
+                "session": place.session,
+                "index": place.index,
                 "text": fusion.fuller.text,
                 "origin": MemoryOrigin.FUSION,
                 "known_from": known_from,

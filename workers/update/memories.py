@@ -1,6 +1,7 @@
 """Builds memories, their documents and their index entries from a session's input."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import orjson
@@ -95,9 +96,26 @@ def insight_id(key: str, session: int, turn: int, place: int) -> str:
     return derive_id(key, session, NAME, f"insight/{turn}/{place}")
 
 
-def fusion_id(key: str, session: int, place: int) -> str:
-    """The id of merge ``place`` (from 0) of a session."""
-    return derive_id(key, session, NAME, f"fusion/{place}")
+@dataclass(frozen=True, slots=True)
+class FusionPlace:
+    """The place of a memory that a session makes of two others."""
+
+    key: str
+    """Conversation key."""
+    session: int
+    number: int
+    """Its number among all that the session makes so, from 0."""
+    index: int
+    """Its index among the memories that the session adds."""
+
+    @property
+    def memory_id(self) -> str:
+        """The id of the memory."""
+        return derive_id(self.key, self.session, NAME, f"fusion/{self.number}")
+
+    def after(self, others: int) -> "FusionPlace":
+        """The place of the memory before which so many ``others`` are made, from this one on."""
+        return replace(self, number=self.number + others, index=self.index + others)
 
 
 def summary_memories(formed: MemoriesFormed, first: int = 0) -> list[Memory]:
@@ -144,16 +162,12 @@ def insights_of(proposals: Iterable[InsightsProposed], known_from: datetime) -> 
     return found
 
 
-def merged(old: Memory, new: Memory, text: str, place: tuple[str, int, int], made_by: Provenance) -> Memory:
-    """The memory that replaces both; kind and end are those of the new one.
-
-    ``place``: conversation key, number of the merge, index in the session.
-    """
-    key, number, index = place
+def merged(old: Memory, new: Memory, text: str, place: FusionPlace, made_by: Provenance) -> Memory:
+    """The memory that replaces both; kind and end are those of the new one."""
     return with_evidence(new, [old]).model_copy(
         update={
-            "memory_id": fusion_id(key, new.session, number),
-            "index": index,
+            "memory_id": place.memory_id,
+            "index": place.index,
             "text": text,
             "origin": MemoryOrigin.FUSION,
             "made_by": made_by,

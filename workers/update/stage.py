@@ -43,6 +43,7 @@ from eunoe.workers.update.memories import (
     CHANGES,
     STATS,
     TERMS,
+    FusionPlace,
     MemoryFrequency,
     MemoryStats,
     SessionSteps,
@@ -129,7 +130,7 @@ class UpdateStage:
         holding = {memory.memory_id for memory in life.current}
         applied = apply_summary(life, new.sentences, [p for p in pairs if life.is_current(p.old.memory_id)], verdicts)
         if applied.merges and made_by is not None:
-            apply_merges(life, applied.merges, reader.key, len(memories), made_by)
+            apply_merges(life, applied.merges, FusionPlace(work.key, work.number, 0, len(memories)), made_by)
         if self._settings.reach:
             await self._reach_dependents(reader, life, holding, None if are_all else {pair.ids for pair in pairs})
         await self._consolidate(reader, work, new, life, len(applied.merges))
@@ -143,8 +144,8 @@ class UpdateStage:
         every = self._settings.consolidate_every
         if is_due(new.before.memories, new.before.memories + added, every):
             pairs = await reader.alike(life, every, new.holding, new.speakers)
-            place = (work.key, work.number, merges, added)
-            apply_fusions(life, offered(pairs, self._settings.restating), place, new.known_from)
+            first = FusionPlace(work.key, work.number, merges, added)
+            apply_fusions(life, offered(pairs, self._settings.restating), first, new.known_from)
 
     async def _reach_dependents(
         self, reader: CandidateReader, life: Lifecycle, holding: Ids[str], judged: Ids[tuple[str, str]] | None

@@ -10,7 +10,7 @@ from eunoe.schemas.memory import Memory, MemoryKind, MemoryOrigin
 from eunoe.workers.update.consolidation import CONSOLIDATED, apply_fusions, is_due, offered, says_all
 from eunoe.workers.update.evidence import lost_evidence
 from eunoe.workers.update.lifecycle import Lifecycle
-from eunoe.workers.update.memories import summary_memories
+from eunoe.workers.update.memories import FusionPlace, summary_memories
 from eunoe.workers.update.operator import Operation, OperationJudgement, OperationPair, OperationVerdict
 from eunoe.workers.update.reads import all_endings, all_memories, all_steps
 from eunoe.workers.update.settings import UpdateSettings
@@ -99,7 +99,7 @@ def test_a_fusion_loses_no_number_no_denial_and_no_evidence(texts: list[str]):
     known = [memory(text, number) for number, text in enumerate(texts, 1)]
     life = Lifecycle(9, known)
     fusions = offered(((one, other) for one in known for other in known), SHARE)
-    apply_fusions(life, fusions, (KEY, 9, 0, 0), START)
+    apply_fusions(life, fusions, FusionPlace(KEY, 9, 0, 0), START)
     after = {one.memory_id: one for one in [*known, *life.touched]}
     assert lost_evidence({id_: one.ending for id_, one in after.items()}, []) == []
     telling = {word for one in known for word in one.text.split() if word in {"three", "four", "never"}}
