@@ -47,7 +47,7 @@ class RedisLiveStates:
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def live(self) -> LiveState:
-        """The state of the generation that answers now. Who waited for a look that failed shares its fault."""
+        """The state of the generation that answers now; a call that waits for the look of another shares its fault."""
         if self._is_old():
             came = monotonic()
             async with self._lock:

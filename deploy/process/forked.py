@@ -88,7 +88,7 @@ class ForkServer:
         """Start `eunoe` with ``words`` and the environment ``variables``.
 
         ``outputs``: descriptors for standard output and error; they stay open here. Raises `Unavailable` where the
-        server has ended. Who is cancelled meanwhile leaves no process: it is killed as soon as it is there.
+        server has ended. A cancelled call leaves no process behind: it is killed as soon as it is there.
         """
         started: Future[Forked] = Future()
         order = Order(next(self._tickets), list(words), dict(variables), str(directory or Path.cwd()))
