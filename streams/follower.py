@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
+from eunoe.schemas.errors import Unavailable
 from eunoe.streams.access import why_denied
 from eunoe.streams.broker_adapter import ConsumerLoad, Notify
 from eunoe.streams.cancelling import cancelled
@@ -46,9 +47,11 @@ class Follower:
         self._resources = AsyncExitStack()
         self._consumer: AIOKafkaConsumer | None = None
         self._lock = asyncio.Lock()
+        self._is_stopped = False
 
     async def stop(self) -> None:
-        """Disconnect."""
+        """Disconnect, for good: a call of `follow` that is under way raises `Unavailable`."""
+        self._is_stopped = True
         self._consumer = None
         await self._resources.aclose()
 
@@ -66,19 +69,28 @@ class Follower:
                 return
             consumer = self._consumer or await self._connect()
             async with open_consumer(self._kafka, brief=True) as scout:
-                self.next |= await end_offsets(self._kafka, scout, new)
+                ends = await end_offsets(self._kafka, scout, new)
+            self._check_open()
+            self.next |= ends
             # an assignment replaces the one before and all its positions; nothing is awaited in between
             consumer.assign(list(self.next))
             for followed, offset in self.next.items():
                 consumer.seek(followed, offset)
 
     async def _connect(self) -> AIOKafkaConsumer:
-        opening = open_adapted_consumer(self._kafka, self._load)
-        consumer, self._notify = await self._resources.enter_async_context(opening)
-        reading = asyncio.create_task(self._read(consumer))
-        self._resources.push_async_callback(cancelled, reading)
+        async with AsyncExitStack() as opening:
+            connected = open_adapted_consumer(self._kafka, self._load)
+            consumer, self._notify = await opening.enter_async_context(connected)
+            self._check_open()  # what is connected after `stop` nobody else would close
+            opening.push_async_callback(cancelled, asyncio.create_task(self._read(consumer)))
+            self._resources.push_async_exit(opening.pop_all())
         self._consumer = consumer
         return consumer
+
+    def _check_open(self) -> None:
+        """Raise `Unavailable` after `stop`."""
+        if self._is_stopped:
+            raise Unavailable(f"{self._kafka.server}: the connection was closed", self._kafka.server)
 
     async def _read(self, consumer: AIOKafkaConsumer) -> None:
         while True:

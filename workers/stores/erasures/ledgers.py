@@ -1,4 +1,4 @@
-"""Ledgers of erasures: in memory, in a Redis of its own (several machines); `sqlite_erasures` has one in a file.
+"""Ledgers of erasures: in memory, in a Redis of its own (several machines); `sqlite_ledger` has one in a file.
 
 Never the Redis of derived state: that may be thrown away, or restored from a backup that knows of no erasure.
 """
