@@ -51,7 +51,7 @@ class WorkerMeter:
         return self.stages.setdefault(name, StageMeter())
 
     def document(self) -> dict[str, Any]:
-        """``at`` (seconds since the epoch), ``pid``, ``stages``, ``loop``, ``models``."""
+        """``at`` (seconds since the epoch), ``pid``, ``stages``, ``loop``, ``models``, ``items``."""
         return {
             "at": time.time(),
             "pid": os.getpid(),

@@ -36,7 +36,7 @@ async def settle(
     Clients of other processes may go on producing, so that the log has no end. So intake stops first; what it did not
     take is in the journal, and taken at the next start. ``limit_s``: seconds that the stages behind intake may take.
     """
-    restarts = [worker.restarts for worker in workers]
+    starts = [worker.starts for worker in workers]
     of_log = {name: spec for name, spec in STAGES.items() if spec.reads_log}
     try:
         until = await ends_now(settings.kafka_settings, settings.names, _inputs(of_log))
@@ -47,8 +47,8 @@ async def settle(
         await drained(settings, limit_s, report, behind if all(resting) else STAGES)
         await asyncio.gather(*(worker.stop() for worker in workers))
         await writer.drain()
-        if restarts != [worker.restarts for worker in workers]:
-            raise Unavailable("a worker ended meanwhile, and began to read the log again")
+        if starts != [worker.starts for worker in workers]:  # also of one that had ended before
+            raise Unavailable("a worker was started again meanwhile, and read on in the log")
     except Unavailable as fault:
         log.warning("not a clean stop, memory will be rebuilt at the next start: %s", fault)
         return

@@ -52,7 +52,8 @@ class WorkerProcess:
         self._process: asyncio.subprocess.Process | Forked | None = None
         self._watch: asyncio.Task[None] | None = None
         self._ready, self._rested = asyncio.Event(), asyncio.Event()
-        self.restarts = 0
+        self.starts = 0
+        """Processes begun so far: one more each time that it is started again."""
 
     @property
     def pid(self) -> int | None:
@@ -109,12 +110,12 @@ class WorkerProcess:
             why = f"{self._name} ended ({meaning(code)}, {code}): {last_line}"
             if code in HOPELESS or in_a_row > MAX_RESTARTS:
                 raise Unavailable(why)
-            self.restarts += 1
             pause = restart_pause(in_a_row)
             log.warning("%s; restarting it in %.1f s", why, pause)
             await asyncio.sleep(pause)
 
     async def _run_once(self) -> tuple[int, str]:
+        self.starts += 1
         async with read_pipe() as (said, write_end):
             self._process = await self._begin(write_end)
             os.close(write_end)  # the child has the only one now, so that its end is seen

@@ -127,7 +127,7 @@ class Rig:
 
     def restarts(self) -> int:
         """The number of restarts of workers."""
-        return sum(worker.process.restarts for worker in self.workers)
+        return sum(worker.process.starts - 1 for worker in self.workers)
 
     def worker_cpu_s(self) -> float:
         """Processor seconds of all workers so far."""
