@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from eunoe.schemas.base import Contract
 from eunoe.schemas.errors import NewerVersion
@@ -58,12 +59,20 @@ UPCASTS: Mapping[tuple[str, int], Upcast] = {}
 """(type, version) → migration of a document of that version to the next one."""
 
 
-class ContractError(ValueError):
-    """A document that is no valid contract; ``reason`` is the kind of fault."""
+_UNKNOWN_MEMBER: Final = frozenset({"enum", "literal_error"})
+"""Pydantic's names of the faults of a word that an enumeration does not have."""
 
-    def __init__(self, reason: DeadLetterReason, message: str) -> None:
+
+class ContractError(ValueError):
+    """A document that is no valid contract; ``reason`` is the kind of fault.
+
+    ``has_unknown_word``: an enumeration lacks a word of it, which a newer version may have, or a client has misspelt.
+    """
+
+    def __init__(self, reason: DeadLetterReason, message: str, *, has_unknown_word: bool = False) -> None:
         super().__init__(message)
         self.reason = reason
+        self.has_unknown_word = has_unknown_word
 
 
 def read_contract(
@@ -85,7 +94,8 @@ def read_contract(
     try:
         return contract.model_validate(current, strict=False)
     except ValidationError as error:
-        raise ContractError(DeadLetterReason.INVALID, describe(error)) from None
+        unknown = any(_is_unknown_word(fault) for fault in error.errors(include_url=False, include_context=False))
+        raise ContractError(DeadLetterReason.INVALID, describe(error), has_unknown_word=unknown) from None
 
 
 def _upcast(
@@ -119,15 +129,21 @@ def describe(error: ValidationError) -> str:
 def newer_fault(error: Exception) -> str | None:
     """The fault of a document that only a newer version can have written, without values; `None` for any other fault.
 
-    A field that this version does not know counts as such: its own processes write none.
+    A field that this version does not know counts as such, and so does a word that an enumeration lacks: its own
+    processes write none.
     """
     if isinstance(error, ContractError):
         return str(error) if error.reason is DeadLetterReason.NEWER_VERSION else None
     if not isinstance(error, ValidationError):
         return None
-    faults = error.errors(include_url=False, include_context=False, include_input=False)
-    is_newer = any(fault["type"] == "extra_forbidden" for fault in faults)
+    faults = error.errors(include_url=False, include_context=False)
+    is_newer = any(fault["type"] == "extra_forbidden" or _is_unknown_word(fault) for fault in faults)
     return f"{error.title}: {describe(error)}" if is_newer else None
+
+
+def _is_unknown_word(fault: ErrorDetails) -> bool:
+    """Whether an enumeration lacks the word at the place of a fault; what is no word at all is wrong in any version."""
+    return fault["type"] in _UNKNOWN_MEMBER and isinstance(fault["input"], str)
 
 
 @contextmanager

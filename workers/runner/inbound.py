@@ -77,7 +77,7 @@ class LogPlace:
 def read_record(record: Record, spec: StageSpec, place: LogPlace) -> OrderedEvent | Promotion | Rejection | None:
     """The event of a record; a `Rejection` for a dead letter, `None` for an event that the stage does not consume.
 
-    Raises `NewerVersion` for an internal event of a newer schema version.
+    Raises `NewerVersion` for an internal event of a newer schema version, or with a word that no enumeration has here.
     """
     try:
         _check_readable(record)
@@ -96,7 +96,8 @@ def read_record(record: Record, spec: StageSpec, place: LogPlace) -> OrderedEven
         number = ordered.number if retry is None or retry.number is None else retry.number
         return replace(ordered, number=number, late=True)
     except ContractError as error:
-        if error.reason is DeadLetterReason.NEWER_VERSION and record.topic != Topic.CONVERSATIONS:
+        is_newer = error.reason is DeadLetterReason.NEWER_VERSION or error.has_unknown_word
+        if is_newer and record.topic != Topic.CONVERSATIONS:  # a client may have misspelt a word
             raise NewerVersion(f"{record.place}: {error}") from None
         return Rejection(reason=error.reason, error=str(error))
 

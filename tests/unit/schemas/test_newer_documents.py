@@ -2,17 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from enum import StrEnum
+from typing import Any, Literal
 
 import pytest
 from pydantic import ValidationError
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Decision, Outbox, Outcome, Work
+from eunoe.schemas.errors import NewerVersion
 from eunoe.schemas.events import Ask
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.replies import Reply
-from eunoe.schemas.versions import ContractError
+from eunoe.schemas.versions import ContractError, waiting_for_newer
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.record import Revoked
 from eunoe.streams.retries import retry_message
@@ -31,6 +33,19 @@ class NewerKept(Kept):
     """The same as the next version writes it."""
 
     colour: str
+
+
+class Colour(StrEnum):
+    """An enumeration as this version knows it."""
+
+    RED = "red"
+
+
+class Painted(Value):
+    """A document with a word of an enumeration, alone and in another type's way."""
+
+    colour: Colour
+    mixed: Literal["none", "all"] = "none"
 
 
 class Reads(Script):
@@ -54,6 +69,18 @@ async def test_a_document_with_a_field_that_is_not_known_waits_for_the_deploy():
     await bench.handle(closed(1))
     assert (await bench.applied(), bench.letters()) == (1, [])
     assert len(stage.asked) == 1
+
+
+@pytest.mark.parametrize("text", [b'{"colour": "blue"}', b'{"colour": "red", "mixed": "some"}'])
+def test_a_word_that_an_enumeration_lacks_is_of_a_newer_version(text: bytes):
+    with pytest.raises(NewerVersion), waiting_for_newer("a document"):
+        Painted.from_json(text)
+
+
+@pytest.mark.parametrize("text", [b'{"colour": 1}', b'{"colour": null}', b'{"mixed": "all"}', b'{"colour": ["blue"]}'])
+def test_what_is_no_word_is_wrong_in_any_version(text: bytes):
+    with pytest.raises(ValidationError), waiting_for_newer("a document"):
+        Painted.from_json(text)
 
 
 async def test_it_gives_way_to_a_rebalance():

@@ -135,6 +135,15 @@ async def test_an_internal_event_of_a_newer_version_waits_for_the_deploy():
     assert issubclass(NewerVersion, Unavailable)
 
 
+async def test_an_internal_event_with_a_word_of_a_newer_version_waits_for_the_deploy():
+    bench = Bench(Script(Decision()))
+    newer = encode(closed(1)).replace(b'"reason":"ended"', b'"reason":"asleep"')
+    assert newer != encode(closed(1))
+    with pytest.raises(Revoked):
+        await bench.runner.handle(bench.record(newer), Lease(pauses=4))
+    assert bench.letters() == []
+
+
 async def test_a_version_that_no_deploy_brings_is_a_dead_letter_in_the_end():
     bench = Bench(Script(Decision()), settings=replace(QUICK, retry_limit_s=0.0))
     newer = encode(closed(1)).replace(b'"schema_version":1', b'"schema_version":99')
