@@ -17,7 +17,8 @@ from eunoe.workers.stores.records.generations import FIRST, Generations, RedisGe
 async def live_settings(settings: Settings) -> Settings:
     """The settings of the named generation, by default the live one, with its log and the changes of its rebuild.
 
-    Raises `Unavailable` when Redis does not answer.
+    Raises `Refused` where this version has no such settings, `NewerVersion` where it cannot read the generation's
+    record, `Unavailable` when Redis does not answer.
     """
     async with open_redis(settings) as redis:
         return await settings_in(RedisGenerations(redis, settings.prefix), settings)
@@ -31,7 +32,15 @@ async def settings_in(registry: Generations, settings: Settings) -> Settings:
     # the environment may name the log where Redis has lost the generations
     known = (settings.log or 0) if live in (None, name) else 0
     placed = settings.model_copy(update={"log": known if made is None else made.log})
-    return of_generation(placed, name, {} if made is None else made.changes)
+    changes = {} if made is None else made.changes
+    try:
+        return of_generation(placed, name, changes)
+    except Refused as fault:
+        built = ", ".join(f"{setting}={value}" for setting, value in changes.items())
+        raise Refused(
+            f"generation {name} was built with {built}, which this version of eunoe does not take ({fault}): run the"
+            " version that built it, also to let another generation answer (`eunoe promote`)"
+        ) from None
 
 
 async def placed_settings(settings: Settings) -> Settings:

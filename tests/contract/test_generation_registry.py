@@ -1,15 +1,18 @@
 """The registry of generations, in memory and on Redis: which are there, and which answers."""
 
+import json
 import secrets
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
 import pytest
 
+from eunoe.deploy.clients.live_settings import settings_in
 from eunoe.deploy.clients.redis import open_redis_url
 from eunoe.deploy.generations.promotion import check_droppable, check_next, promote
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.errors import Refused
+from eunoe.schemas.errors import NewerVersion, Refused
 from eunoe.workers.stores.records.generations import (
     Generation,
     Generations,
@@ -19,6 +22,7 @@ from eunoe.workers.stores.records.generations import (
     RedisGenerations,
     listed,
 )
+from eunoe.workers.stores.redis.connection import RedisClient
 from eunoe.workers.stores.redis.keys import generations_key, pointer_key
 
 V2 = Generation(name="v2", state=GenerationState.BUILT, made_at=datetime(2026, 1, 1, tzinfo=UTC), source="v1")
@@ -51,6 +55,43 @@ async def test_another_one_that_was_dropped_leaves_the_first(registry: Generatio
     await registry.forget("v2")
     assert [one.name for one in await listed(registry)] == ["v1"]
     assert await registry.pointer() == Pointer("v1", "v1")
+
+
+async def _written_by_a_newer_version(client: RedisClient, prefix: str, **fields: str) -> None:
+    document = {**json.loads(V2.to_json()), **fields}
+    await client.hset(generations_key(prefix), V2.name, json.dumps(document))
+
+
+@pytest.mark.broker
+async def test_one_that_a_newer_version_made_stops_nobody_else(redis_url: str):
+    prefix = f"test-{secrets.token_hex(4)}"
+    async with open_redis_url(redis_url) as client, AsyncExitStack() as closing:
+        closing.push_async_callback(client.delete, generations_key(prefix), pointer_key(prefix))
+        registry = RedisGenerations(client, prefix)
+        await registry.begin("v1")
+        await _written_by_a_newer_version(client, prefix, colour="red")
+        settings = Settings(redis_url=redis_url, prefix=prefix)
+        assert [(one.name, one.made) for one in await listed(registry)] == [("v1", None), ("v2", V2)]
+        assert (await settings_in(registry, settings)).generation == "v1"
+        for of_it in (registry.find("v2"), settings_in(registry, settings.model_copy(update={"generation": "v2"}))):
+            with pytest.raises(NewerVersion, match=r"newer version of eunoe made generation v2: update.*colour"):
+                await of_it
+
+
+@pytest.mark.broker
+async def test_a_state_that_is_not_known_is_told_of_all(redis_url: str):
+    prefix = f"test-{secrets.token_hex(4)}"
+    async with open_redis_url(redis_url) as client, AsyncExitStack() as closing:
+        closing.push_async_callback(client.delete, generations_key(prefix))
+        await _written_by_a_newer_version(client, prefix, state="asleep")
+        with pytest.raises(NewerVersion, match="generation v2"):
+            await listed(RedisGenerations(client, prefix))
+
+
+async def test_settings_of_a_newer_version_are_told_with_the_generation_that_has_them(registry: Generations):
+    await registry.write(V2.model_copy(update={"changes": {"link.mood": "5"}}))
+    with pytest.raises(Refused, match=r"generation v2 was built with link\.mood=5.* version.*eunoe promote"):
+        await settings_in(registry, Settings(generation="v2"))
 
 
 async def test_a_promotion_that_began_is_noted_until_one_ends(registry: Generations) -> None:

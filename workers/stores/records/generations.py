@@ -1,5 +1,6 @@
 """Registry of generations of the memory: their settings and state, and the live one."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -9,6 +10,7 @@ from typing import Any, Protocol
 from pydantic import Field
 
 from eunoe.schemas.base import Time, Value
+from eunoe.schemas.versions import waiting_for_newer
 from eunoe.workers.stores.redis.connection import RedisClient, RedisConnection, as_table
 from eunoe.workers.stores.redis.keys import Keys, announcements_key, closed_logs_key, generations_key, pointer_key
 
@@ -100,11 +102,18 @@ class Generations(Protocol):
         ...
 
     async def find(self, name: str) -> Generation | None:
-        """The record of a generation; `None` where no rebuild made it."""
+        """The record of a generation; `None` where no rebuild made it.
+
+        Raises `NewerVersion` for one that a newer version wrote: that generation is for its processes.
+        """
         ...
 
     async def all(self) -> list[Generation]:
-        """All generations that rebuilds made, by name."""
+        """All generations that rebuilds made, by name.
+
+        Of a record that a newer version wrote, what is known here: processes of other generations go on beside it.
+        Raises `NewerVersion` where that is not enough.
+        """
         ...
 
     async def write(self, generation: Generation) -> None:
@@ -170,12 +179,12 @@ class RedisGenerations:
     async def find(self, name: str) -> Generation | None:
         """The record of a generation."""
         found = await self._redis.command("HGET", self._generations, name)
-        return None if found is None else Generation.from_json(found)
+        return None if found is None else _read(name, found)
 
     async def all(self) -> list[Generation]:
         """All generations that rebuilds made, by name."""
         found = as_table(await self._redis.command("HGETALL", self._generations))
-        return [Generation.from_json(text) for _, text in sorted(found.items())]
+        return [_read_known(name, text) for name, text in sorted(found.items())]
 
     async def write(self, generation: Generation) -> None:
         """Record a generation or its new state."""
@@ -195,6 +204,17 @@ class RedisGenerations:
         """Partition → the first offset that is refused; `None` for a log that is not retired."""
         found = await self._redis.command("HGET", self._closed, str(log))
         return None if found is None else ClosedLog.from_json(found).ends
+
+
+def _read(name: str, text: str | bytes) -> Generation:
+    with waiting_for_newer(f"a newer version of eunoe made generation {name}: update this process"):
+        return Generation.from_json(text)
+
+
+def _read_known(name: str, text: str | bytes) -> Generation:
+    """The generation of a record, without the fields that this version does not know."""
+    document = json.loads(text)
+    return _read(name, json.dumps({field: document[field] for field in Generation.model_fields if field in document}))
 
 
 class MemoryGenerations:
