@@ -20,6 +20,7 @@ The next start produces them again. The order of calls over a kept data director
         stack.mark_drained()                                       # leaving the block writes the marker
 """
 
+import asyncio
 import contextlib
 import io
 import os
@@ -143,12 +144,18 @@ class Journal:
         self._counts[partition] = self._counts.get(partition, 0) + len(entries)
         self._unsynced.add(partition)
 
-    def sync(self) -> None:
-        """Write everything to disk."""
-        for partition in self._unsynced:
-            os.fsync(self._files[partition].fileno())
-        self._unsynced.clear()
+    async def sync(self) -> None:
+        """Write to disk what was appended, in a thread: a disk may take seconds, and lines are appended meanwhile.
+
+        Raises ``OSError``; then, and where it is cancelled, the lines wait for the next call.
+        """
+        waiting, self._unsynced = self._unsynced, set()
         self._synced_at = time.monotonic()
+        try:
+            await asyncio.to_thread(_sync, [self._files[partition] for partition in waiting])
+        except BaseException:
+            self._unsynced |= waiting
+            raise
 
     @property
     def sync_is_due(self) -> bool:
@@ -157,10 +164,11 @@ class Journal:
 
     def close(self) -> None:
         """Write everything to disk and close the files."""
-        self.sync()
+        _sync([self._files[partition] for partition in self._unsynced])
         for file in self._files.values():
             file.close()
         self._files.clear()
+        self._unsynced.clear()
 
     def _path(self, partition: int) -> Path:
         return self._directory / f"{partition}.jsonl"
@@ -227,6 +235,11 @@ def _report(progress: Progress | None, done: int, total: int) -> None:
 def write_entries(directory: Path, partition: int, entries: Iterable[JournalEntry]) -> None:
     """Replace the file of a partition in one step; no journal may have it open to append."""
     write_durably(directory / f"{partition}.jsonl", b"".join(map(_write_line, entries)))
+
+
+def _sync(files: Iterable[io.FileIO]) -> None:
+    for file in files:
+        os.fsync(file.fileno())
 
 
 def _opened(path: Path) -> io.FileIO:

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
@@ -26,6 +27,8 @@ _LAST_POLL_MS = 50
 _DRAIN_POLL_SECONDS = 0.05
 _FINISH_SECONDS = 10.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 4.0
+_IN_MEMORY = "what clients produce is in memory alone"
+_NOT_ON_DISK = "a power failure would lose what clients produced"
 
 
 class JournalWriter:
@@ -49,6 +52,7 @@ class JournalWriter:
         self._epoch = epoch
         self._keys = keys
         self._task: asyncio.Task[None] | None = None
+        self._syncing: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None] | None = None
         self._partitions: list[TopicPartition] = []
         self._next: dict[TopicPartition, int] = {}
@@ -90,7 +94,9 @@ class JournalWriter:
                     await asyncio.sleep(_DRAIN_POLL_SECONDS)
         except TimeoutError:
             raise Unavailable(f"journal not complete after {timeout_s:.0f} s") from None
-        self._journal.sync()
+        if self._syncing is not None:
+            await self._syncing
+        await self._journal.sync()
 
     async def finish(self) -> None:
         """Write what was fetched, once the broker has ended, and end the task; leave the journal open."""
@@ -106,6 +112,9 @@ class JournalWriter:
         """End the task; leave the journal open."""
         if self._task is not None:
             await cancelled(self._task)
+        if self._syncing is not None:
+            with suppress(OSError):  # closing the journal tries again
+                await cancelled(self._syncing)
 
     async def _follow(self, started: asyncio.Future[None]) -> None:
         (count,) = await partitions_of(self._kafka, self._names, [Topic.CONVERSATIONS])
@@ -130,21 +139,34 @@ class JournalWriter:
             await self.write(partition.partition, entries)
             if records:
                 self._next[partition] = records[-1].offset + 1
-        if self._journal.sync_is_due:
-            self._journal.sync()
+        self.sync_beside()
         return bool(batches)
+
+    def sync_beside(self) -> None:
+        """Have lines that have waited for it written to disk, while others are appended.
+
+        Raises the ``OSError`` of the disk that the last time has ended with, after `patience_s` seconds.
+        """
+        if self._syncing is not None and self._syncing.done():
+            self._syncing.result()
+            self._syncing = None
+        if self._syncing is None and self._journal.sync_is_due:
+            self._syncing = asyncio.create_task(self._until_taken(self._journal.sync, _NOT_ON_DISK))
 
     async def write(self, partition: int, entries: Sequence[JournalEntry]) -> None:
         """Append entries to the journal, sealed where there are keys, as soon as disk and key store take them.
 
         Raises `Unavailable` of the key store, ``OSError`` of the disk, after `patience_s` seconds.
         """
+        await self._until_taken(partial(self._append, partition, entries), _IN_MEMORY)
+
+    async def _until_taken(self, work: Callable[[], Awaitable[None]], risk: str) -> None:
         begun, pause = time.monotonic(), _FIRST_PAUSE_SECONDS
         while True:
             try:
-                return await self._append(partition, entries)
+                return await work()
             except (Unavailable, OSError) as fault:
-                logger.warning("the journal waits, and what clients produce is in memory alone: %s", fault)
+                logger.warning("the journal waits, and %s: %s", risk, fault)
                 if time.monotonic() - begun >= self.patience_s:
                     raise
             await asyncio.sleep(pause)

@@ -1,10 +1,12 @@
 """The journal where the disk or the key store refuses an entry: what clients were promised is written later."""
 
+import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 
-from eunoe.deploy.local import journal_writer
+from eunoe.deploy.local import journal as journals, journal_writer
 from eunoe.deploy.local.journal import Journal, JournalEntry
 from eunoe.deploy.local.journal_sealing import open_entry
 from eunoe.deploy.local.journal_writer import JournalWriter
@@ -68,3 +70,69 @@ async def test_a_full_disk_is_waited_for_and_told(tmp_path: Path, caplog: pytest
     await writer.write(0, ENTRIES)
     journal.close()
     assert (list(Journal(tmp_path).read(0)), writer.written) == (ENTRIES, 5)
+
+
+async def test_lines_are_appended_while_the_disk_is_slow_to_write_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journals, "SYNC_SECONDS", 0.0)
+    begun, slow, synced = threading.Event(), threading.Event(), []
+
+    def fsync(descriptor: int) -> None:
+        begun.set()
+        assert slow.wait(60.0)
+        synced.append(descriptor)
+
+    monkeypatch.setattr(journals.os, "fsync", fsync)
+    monkeypatch.setattr(journals, "sync_directory", lambda _path: None)
+    kept = Journal(tmp_path)
+    writer = writer_of(kept)
+    await writer.write(0, ENTRIES[:2])
+    writer.sync_beside()
+    assert await asyncio.to_thread(begun.wait, 60.0)
+    await writer.write(0, ENTRIES[2:])
+    writer.sync_beside()  # one at a time
+    assert (list(Journal(tmp_path).read(0)), synced) == (ENTRIES, [])
+    slow.set()
+    while len(synced) < 2:  # of what was appended meanwhile too
+        await asyncio.sleep(0)
+        writer.sync_beside()
+    await writer.stop()
+    kept.close()
+
+
+async def test_a_disk_that_does_not_write_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(journals, "SYNC_SECONDS", 0.0)
+    kept = Journal(tmp_path)
+    writer = writer_of(kept)
+    await writer.write(0, ENTRIES)
+    refusals, synced = [OSError(28, "No space left on device")] * 2, []
+
+    def fsync(descriptor: int) -> None:
+        if refusals:
+            raise refusals.pop()
+        synced.append(descriptor)
+
+    monkeypatch.setattr(journals.os, "fsync", fsync)
+    while not synced:
+        writer.sync_beside()
+        await asyncio.sleep(0)
+    assert "a power failure would lose what clients produced" in caplog.text
+    await writer.stop()
+    kept.close()
+
+
+async def test_lines_whose_writing_is_cut_short_are_written_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journals, "SYNC_SECONDS", 0.0)
+    kept = Journal(tmp_path)
+    writer = writer_of(kept)
+    await writer.write(0, ENTRIES)
+    writer.sync_beside()
+    await writer.stop()
+    assert kept.sync_is_due
+    kept.close()
+    assert not kept.sync_is_due
