@@ -283,4 +283,7 @@ def _mend(path: Path) -> int:
 
 
 def _damaged(path: Path, line: int) -> Refused:
-    return Refused(f"{path}: line {line} is damaged; restore the file, or move it away and lose its conversations")
+    return Refused(
+        f"{path}: line {line} is damaged; restore the file, or lose that line alone: `sed -i.old {line}d FILE`,"
+        " then remove FILE.old"
+    )

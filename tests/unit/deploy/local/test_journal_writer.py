@@ -10,7 +10,7 @@ from eunoe.deploy.local import journal as journals, journal_writer
 from eunoe.deploy.local.journal import Journal, JournalEntry
 from eunoe.deploy.local.journal_sealing import open_entry
 from eunoe.deploy.local.journal_writer import JournalWriter
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.keys import DataKey, KeyStore
 from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import TopicNames
@@ -136,3 +136,17 @@ async def test_lines_whose_writing_is_cut_short_are_written_at_the_end(
     assert kept.sync_is_due
     kept.close()
     assert not kept.sync_is_due
+
+
+def test_a_hole_costs_what_it_covers_and_no_other_line(tmp_path: Path) -> None:
+    """As a power failure leaves one: pages are missing, and later ones are there."""
+    kept, path = Journal(tmp_path), tmp_path / "0.jsonl"
+    kept.append(0, ENTRIES)
+    kept.close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    hole = bytes(len(lines[1]) + 20)
+    path.write_bytes(lines[0] + hole + b"".join(lines[2:])[20:])
+    with pytest.raises(Refused, match=r"0\.jsonl: line 2 is damaged.*lose that line alone: `sed -i.old 2d FILE`"):
+        Journal(tmp_path)
+    path.write_bytes(b"".join(line for n, line in enumerate(path.read_bytes().splitlines(keepends=True), 1) if n != 2))
+    assert list(Journal(tmp_path).read(0)) == [ENTRIES[0], *ENTRIES[3:]]
