@@ -1,12 +1,14 @@
 """The journal where the disk or the key store refuses an entry: what clients were promised is written later."""
 
 import asyncio
+import os
 import threading
 from pathlib import Path
 
 import pytest
 
-from eunoe.deploy.local import journal as journals, journal_writer
+from eunoe.deploy.local import journal as journals
+from eunoe.deploy.local import journal_writer
 from eunoe.deploy.local.journal import Journal, JournalEntry
 from eunoe.deploy.local.journal_sealing import open_entry
 from eunoe.deploy.local.journal_writer import JournalWriter
@@ -83,7 +85,7 @@ async def test_lines_are_appended_while_the_disk_is_slow_to_write_others(
         assert slow.wait(60.0)
         synced.append(descriptor)
 
-    monkeypatch.setattr(journals.os, "fsync", fsync)
+    monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(journals, "sync_directory", lambda _path: None)
     kept = Journal(tmp_path)
     writer = writer_of(kept)
@@ -115,7 +117,7 @@ async def test_a_disk_that_does_not_write_is_waited_for(
             raise refusals.pop()
         synced.append(descriptor)
 
-    monkeypatch.setattr(journals.os, "fsync", fsync)
+    monkeypatch.setattr(os, "fsync", fsync)
     while not synced:
         writer.sync_beside()
         await asyncio.sleep(0)
