@@ -76,6 +76,8 @@ class GatewayApp:
         except ClientDisconnect:
             return
         self._mark(request, response, id_)
+        if request.method == "HEAD":
+            response = await _without_body(response)
         self.meter.count(route, response.status_code, perf_counter() - begun)
         traced.name(route)
         traced.set("http.request.method", request.method)
@@ -174,6 +176,14 @@ class GatewayApp:
         if origin is not None:
             response.headers["Access-Control-Allow-Origin"] = origin
             response.headers["Access-Control-Expose-Headers"] = "X-Request-Id, Retry-After, Location, WWW-Authenticate"
+
+
+async def _without_body(response: Response | EventStream) -> Response:
+    """The answer to HEAD: the headers of that to GET, also the length of its body."""
+    if isinstance(response, EventStream):
+        return await response.head()
+    response.body = b""
+    return response
 
 
 def _request_id(request: Request) -> str:

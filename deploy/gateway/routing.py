@@ -213,16 +213,20 @@ class Found:
 def find_route(method: str, raw_path: bytes) -> Found:
     """The route of a request, by the path as it was sent: each part is unquoted once, so that ids may hold slashes.
 
+    HEAD is the GET whose answer has no body.
+
     Raises `Problem`: 404 for an unknown path, 405 for another method, 422 for a part that is no id.
     """
     parts = tuple(raw_path.split(b"?")[0].strip(b"/").split(b"/"))
     there = [route for route in ROUTES if _fits(route, parts)]
     if not there:
         raise Problem(404, "there is no such address; /v1/openapi.json lists all")
+    wanted = "GET" if method == "HEAD" else method
     for route in there:
-        if route.method == method:
+        if route.method == wanted:
             return Found(route, _values(route, parts))
-    allowed = ", ".join(sorted({route.method for route in there}))
+    methods = {route.method for route in there}
+    allowed = ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods))
     raise Problem(405, f"this address takes {allowed}", headers={"Allow": allowed})
 
 

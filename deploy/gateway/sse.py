@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import orjson
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from eunoe.schemas.base import Value
@@ -61,6 +62,13 @@ class EventStream:
         self.status_code = 200
         self.headers: dict[str, str] = {}
         """Further headers."""
+
+    async def head(self) -> Response:
+        """The response without its events, whose resources are closed: nobody reads them."""
+        async with self._resources:
+            await self._events.aclose()
+        names = {name.decode(): value.decode() for name, value in _HEADERS}
+        return Response(headers={**names, **self.headers})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stream."""

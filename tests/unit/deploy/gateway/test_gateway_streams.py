@@ -467,3 +467,22 @@ async def test_a_stream_of_a_broker_that_goes_away_ends_with_an_error(gateway):
             for _, subscription in gateway.log._subscriptions:
                 subscription.lose("the broker is away")
             assert (await events.data("error"))["status"] == 503
+
+
+async def test_head_is_a_get_without_its_body_and_leaves_no_stream_open(gateway):
+    async with gateway.served() as client:
+        await told(client)
+        for path in (C, "/v1/conversations", "/v1/openapi.json", f"{C}/memories", "/"):
+            got, head = await client.get(path), await client.head(path)
+            assert (head.status_code, head.content) == (200, b""), path
+            assert [head.headers[name] for name in ("content-type", "content-length")] == [
+                got.headers[name] for name in ("content-type", "content-length")
+            ]
+        stream = await client.head(f"{C}/remembered")
+        assert (stream.status_code, stream.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+        assert gateway.app.gateway.streams.open == 0
+        assert (await client.head("/v1/conversations/nobody")).status_code == 404
+        refused = await client.head("/v1/events")
+        assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+        assert (await client.put(C)).headers["allow"] == "GET, HEAD"
+        assert (await client.head(C, headers={"Authorization": "Bearer x"})).status_code == 401
