@@ -22,6 +22,10 @@ SKEW_S: Final = 30
 """Seconds by which the clock of an identity provider may differ: a token of just now is not one of the future."""
 _NAME_CHARS: Final = 200
 """Characters of a caller's name."""
+_SCOPE_CLAIMS: Final = ("scope", "scp", "roles")
+"""Each holds words or a list. ``scp`` is that of Okta and Entra ID, which gives programs ``roles`` and no other."""
+_NO_KEY: Final = "the token is signed with a key that is not in the JWKS"
+_NO_ID: Final = "the token names no key (`kid`), and the JWKS has not exactly one for its algorithm"
 _ID: Final[TypeAdapter[str]] = TypeAdapter(Identifier)
 
 log = logging.getLogger(__name__)
@@ -101,9 +105,7 @@ class TokenChecker:
     async def caller(self, token: str) -> Caller:
         """The caller that a token names; raises `Problem` (401; 503 where the JWKS was not read for too long)."""
         try:
-            key = await self.keys.find(str(jwt.get_unverified_header(token).get("kid", "")))
-            if key is None:
-                raise unauthorized("the token is signed with a key that is not in the JWKS")
+            key = await self._key(jwt.get_unverified_header(token))
             claims = jwt.decode(
                 token,
                 key,
@@ -117,25 +119,42 @@ class TokenChecker:
             raise unauthorized(f"the token is not valid: {fault!s:.200}") from None
         return self._of_claims(claims)
 
+    async def _key(self, header: Mapping[str, Any]) -> jwt.PyJWK:
+        """The key that a header names; raises `Problem` (401) where it names none that may sign."""
+        algorithm, id_ = str(header.get("alg")), str(header.get("kid") or "")
+        if algorithm not in self.algorithms:
+            raise unauthorized("the token's algorithm is none of EUNOE_GATEWAY__JWT_ALGORITHMS")
+        key = await self.keys.find(id_, algorithm)
+        if key is None:
+            raise unauthorized(_NO_KEY if id_ else _NO_ID)
+        return key
+
     def _of_claims(self, claims: Mapping[str, Any]) -> Caller:
         tenant = self._tenant(claims)
-        scope = claims.get("scope", "")
-        words = scope.split() if isinstance(scope, str) else []
-        scopes = frozenset(KeyScope(word) for word in words if word in set(KeyScope))
         prefix = claims.get("conversations", "")
         if not isinstance(prefix, str):
             raise unauthorized("the claim 'conversations' of the token is not a text")
-        return Caller(_name(tenant, claims.get("sub", "")), tenant, scopes, prefix)
+        return Caller(_name(tenant, claims.get("sub", "")), tenant, _scopes(claims), prefix)
 
     def _tenant(self, claims: Mapping[str, Any]) -> str:
+        given = claims.get(self.tenant_claim)
+        if isinstance(given, list) and len(given) == 1:  # organizations come as a list, of one where one is chosen
+            given = given[0]
         try:
-            tenant = _ID.validate_python(claims.get(self.tenant_claim))
+            tenant = _ID.validate_python(given)
         except ValidationError:
             tenant = ANY_TENANT
         if tenant == ANY_TENANT:
             form = "1 to 200 characters, without control characters or white space at its ends"
             raise unauthorized(f"the token has no claim {self.tenant_claim!r} that names a tenant: {form}")
         return tenant
+
+
+def _scopes(claims: Mapping[str, Any]) -> frozenset[KeyScope]:
+    """The scopes of a token, by the first of its claims that can name them."""
+    given = next((claims[name] for name in _SCOPE_CLAIMS if claims.get(name) is not None), "")
+    words = given.split() if isinstance(given, str) else given
+    return frozenset(one for one in KeyScope if isinstance(words, list) and one.value in words)
 
 
 def _name(tenant: str, subject: str) -> str:

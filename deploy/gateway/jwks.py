@@ -3,7 +3,8 @@
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -21,8 +22,11 @@ REFETCH_S: Final = 30.0
 _FETCH_S: Final = 5.0
 _MAX_BYTES: Final = 1_000_000
 
-Keys = Mapping[str, jwt.PyJWK]
-"""Key id → key."""
+_OF_RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+"""The algorithms of an RSA key whose entry names none."""
+
+Keys = Mapping[tuple[str, str], jwt.PyJWK]
+"""Key id, empty where it has none, and algorithm → key."""
 
 
 @dataclass(slots=True)
@@ -45,17 +49,26 @@ class KeySet:
     """Whether the last read failed."""
     _reading: "asyncio.Task[None] | None" = None
 
-    async def find(self, kid: str) -> jwt.PyJWK | None:
-        """The key with this id; `None` where there is none. Raises `Problem` (503) where none was read for long."""
+    async def find(self, kid: str, algorithm: str) -> jwt.PyJWK | None:
+        """The key with this id, for this algorithm; without an id the only one there is.
+
+        `None` where there is none. Raises `Problem` (503) where none was read for long.
+        """
         if self._age() > self.max_age_s:
             # while the provider is away nobody waits for it: the read goes on beside
             await self._read_again(wait=not self._failed or self._age() > self.hard_age_s)
-        if kid not in self._keys:
+        if self._known(kid, algorithm) is None:
             await self._read_again(wait=True)
         if self._age() > self.hard_age_s:
             retry = {"Retry-After": f"{REFETCH_S:.0f}"}
             raise Problem(503, "the keys of the identity provider cannot be read now", headers=retry)
-        return self._keys.get(kid)
+        return self._known(kid, algorithm)
+
+    def _known(self, kid: str, algorithm: str) -> jwt.PyJWK | None:
+        if kid:
+            return self._keys.get((kid, algorithm))
+        fitting = [key for (_, name), key in self._keys.items() if name == algorithm]
+        return fitting[0] if len(fitting) == 1 else None
 
     def _age(self) -> float:
         return self.clock() - self._read_at
@@ -119,12 +132,15 @@ def _keys_in(text: bytes) -> Keys:
     entries = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(entries, list):
         raise ValueError("no list of keys")  # noqa: TRY004 - callers know one fault
-    found = (_key_of(entry) for entry in entries)
-    return {key.key_id: key for key in found if key is not None and key.key_id}
+    found = (key for entry in entries for key in _keys_of(entry))
+    return {(key.key_id or "", key.algorithm_name): key for key in found}
 
 
-def _key_of(entry: object) -> jwt.PyJWK | None:
-    try:
-        return jwt.PyJWK(entry) if isinstance(entry, dict) else None
-    except (jwt.PyJWTError, ValueError, TypeError):
-        return None
+def _keys_of(entry: object) -> Iterator[jwt.PyJWK]:
+    """The key of an entry, once for each algorithm; nothing for one of another kind."""
+    if not isinstance(entry, dict) or entry.get("use", "sig") != "sig" or not isinstance(entry.get("kid", ""), str):
+        return
+    unnamed = entry.get("kty") == "RSA" and not entry.get("alg")
+    for algorithm in _OF_RSA if unnamed else (None,):
+        with suppress(jwt.PyJWTError, ValueError, TypeError):
+            yield jwt.PyJWK(entry, algorithm)

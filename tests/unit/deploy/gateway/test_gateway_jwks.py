@@ -40,32 +40,32 @@ def keys(path, clock) -> KeySet:
 
 @pytest.mark.parametrize("rest", ["another key", "no key"])
 async def test_a_key_that_was_withdrawn_is_believed_for_the_age_at_most(path, clock, keys, rest):
-    assert await keys.find("k1") is not None
+    assert await keys.find("k1", "ES256") is not None
     Signer(path, "k2")
     if rest == "no key":
         path.write_text(json.dumps({"keys": []}))
     clock.now += MAX_AGE_S
-    assert await keys.find("k1") is not None
+    assert await keys.find("k1", "ES256") is not None
     clock.now += 1
-    assert await keys.find("k1") is None
-    assert (await keys.find("k2") is not None) is (rest == "another key")
+    assert await keys.find("k1", "ES256") is None
+    assert (await keys.find("k2", "ES256") is not None) is (rest == "another key")
 
 
 @pytest.mark.parametrize("damage", ["gone", "{", "[]", '{"keys": 1}'])
 async def test_keys_that_cannot_be_read_again_serve_up_to_a_bound(path, clock, keys, damage):
     good = path.read_text()
-    assert await keys.find("k1") is not None
+    assert await keys.find("k1", "ES256") is not None
     path.unlink() if damage == "gone" else path.write_text(damage)
     for now in (MAX_AGE_S + 1, HARD_AGE_S - 1):
         clock.now = now
-        assert await keys.find("k1") is not None
+        assert await keys.find("k1", "ES256") is not None
     clock.now = HARD_AGE_S + 1
     with pytest.raises(Problem) as refused:
-        await keys.find("k1")
+        await keys.find("k1", "ES256")
     assert (refused.value.status, "Retry-After" in refused.value.headers) == (503, True)
     path.write_text(good)
     clock.now += REFETCH_S
-    assert await keys.find("k1") is not None
+    assert await keys.find("k1", "ES256") is not None
 
 
 class Provider:
@@ -86,7 +86,7 @@ class Provider:
 async def test_all_who_ask_share_one_read_and_one_who_leaves_does_not_end_it(path, clock, monkeypatch):
     provider = Provider(path, monkeypatch)
     keys = KeySet("https://issuer/jwks", MAX_AGE_S, HARD_AGE_S, clock)
-    asking = [asyncio.ensure_future(keys.find("k1")) for _ in range(50)]
+    asking = [asyncio.ensure_future(keys.find("k1", "ES256")) for _ in range(50)]
     await asyncio.sleep(0.05)
     asking.pop().cancel()
     provider.gate.set()
@@ -98,14 +98,14 @@ async def test_nobody_waits_for_a_provider_that_is_away(path, clock, monkeypatch
     provider = Provider(path, monkeypatch)
     provider.gate.set()
     keys = KeySet("https://issuer/jwks", MAX_AGE_S, HARD_AGE_S, clock)
-    assert await keys.find("k1") is not None
+    assert await keys.find("k1", "ES256") is not None
     provider.body, clock.now = b"", MAX_AGE_S + 1
-    assert await keys.find("k1") is not None
+    assert await keys.find("k1", "ES256") is not None
     provider.gate.clear()  # and now it does not even answer
     clock.now += REFETCH_S
     async with asyncio.timeout(10):  # as long as the gate is closed, no read ends
-        assert await keys.find("k1") is not None
-        assert await keys.find("k1") is not None
+        assert await keys.find("k1", "ES256") is not None
+        assert await keys.find("k1", "ES256") is not None
         while provider.asked < 3:  # noqa: ASYNC110 - it goes on in the background
             await asyncio.sleep(0.01)
     await asyncio.sleep(0.05)
@@ -117,4 +117,4 @@ async def test_nobody_waits_for_a_provider_that_is_away(path, clock, monkeypatch
 async def test_a_document_that_is_too_large_is_not_read(path, clock):
     path.write_text(path.read_text() + " " * 1_000_000)
     with pytest.raises(Problem):
-        await KeySet(str(path), MAX_AGE_S, HARD_AGE_S, clock).find("k1")
+        await KeySet(str(path), MAX_AGE_S, HARD_AGE_S, clock).find("k1", "ES256")
