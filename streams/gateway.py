@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from inspect import isawaitable
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
@@ -17,6 +18,11 @@ from eunoe.schemas.errors import EunoeError, Refused, Unavailable
 from eunoe.streams.tracing import TRACE_HEADER, current
 
 T = TypeVar("T")
+
+Key = str | SecretStr
+"""An API key (``eu_…``) or a token of an identity provider."""
+KeySource = Key | Callable[[], Key | Awaitable[Key]]
+"""A key, or a function that gives one that is valid now, called for each request in the event loop."""
 
 _CONNECT_S: Final = 5.0
 _READ_S: Final = 15.0
@@ -98,10 +104,12 @@ class GatewayRequest:
         return {**(self.headers or {}), "Prefer": f"wait={wait_s:.3f}"}
 
 
-def _traced(headers: Mapping[str, str] | None) -> Mapping[str, str] | None:
-    """The headers with the current span, where there is one."""
-    here = current().traceparent
-    return headers if here is None else {**(headers or {}), TRACE_HEADER: here}
+def _checked(key: Key) -> str:
+    """The text of a key; raises ``ValueError`` for what cannot be one."""
+    secret = key.get_secret_value() if isinstance(key, SecretStr) else key
+    if not secret.strip() or not secret.isascii():
+        raise ValueError("key: expected an API key (eu_…) or a token")
+    return secret.strip()
 
 
 class GatewayConnection:
@@ -110,23 +118,21 @@ class GatewayConnection:
     def __init__(
         self,
         url: str,
-        key: str | SecretStr,
+        key: KeySource,
         *,
         transport: httpx2.AsyncBaseTransport | None = None,
         patient: bool = True,
     ) -> None:
-        """``transport`` replaces the connections of httpx2, for TLS settings or proxies of your own.
+        """``key`` is a function where tokens expire; what it raises, the methods raise.
 
-        Unless ``patient``, no request is sent again. Raises ``ValueError`` for what cannot be a key.
+        ``transport`` replaces the connections of httpx2, for TLS settings or proxies of your own. Unless ``patient``,
+        no request is sent again. Raises ``ValueError`` for what cannot be a key, as methods do for what ``key`` gives.
         """
-        secret = key.get_secret_value() if isinstance(key, SecretStr) else key
-        if not secret.strip() or not secret.isascii():
-            raise ValueError("key: expected an API key (eu_…) or a token")
+        self._key = key if callable(key) else _checked(key)
         self.url = url.rstrip("/")
         self._patient = patient
         self._http = httpx2.AsyncClient(
             base_url=self.url,
-            headers={"Authorization": f"Bearer {secret.strip()}"},
             transport=transport,
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),
         )
@@ -149,6 +155,7 @@ class GatewayConnection:
         """
 
         async def attempt() -> bytes:
+            headers = await self._headers(request.headers_of(timeout))
             limits = httpx2.Timeout(timeout, connect=_CONNECT_S, read=None if request.waits else _READ_S)
             with self._transient():
                 answer = await self._http.request(
@@ -156,7 +163,7 @@ class GatewayConnection:
                     request.path,
                     json=request.body,
                     params=request.query,
-                    headers=_traced(request.headers_of(timeout)),
+                    headers=headers,
                     timeout=limits,
                 )
             if not answer.is_success:
@@ -170,10 +177,11 @@ class GatewayConnection:
     @asynccontextmanager
     async def events(self, request: GatewayRequest) -> AsyncIterator[AsyncIterator[httpx2.ServerSentEvent]]:
         """The server-sent events of an answer. Raises as `request` does, but sends once: `TryAgain` for the caller."""
+        headers = await self._headers(request.headers)
         limits = httpx2.Timeout(_STREAM_READ_S, connect=_CONNECT_S)
         with self._transient():
             async with self._http.sse(
-                request.path, method=request.method, json=request.body, headers=_traced(request.headers), timeout=limits
+                request.path, method=request.method, json=request.body, headers=headers, timeout=limits
             ) as source:
                 if not source.response.is_success:
                     await source.response.aread()
@@ -210,6 +218,13 @@ class GatewayConnection:
         """The fault of a stream that ended before its last event."""
         return TryAgain(Unavailable(f"{self.url}: the stream ended before the answer", self.url))
 
+    def stream_problem(self, document: str) -> Exception:
+        """The exception for an error event; `TryAgain` where the token of the stream expired and there is another."""
+        fault = self.problem(document)
+        if callable(self._key) and isinstance(fault, GatewayProblem) and fault.status == HTTPStatus.UNAUTHORIZED:
+            return TryAgain(Unavailable(f"{self.url}: {fault}", self.url))
+        return fault
+
     def problem(self, document: str | bytes, retry_after: str | None = None) -> Exception:
         """The exception for a problem document."""
         try:
@@ -222,6 +237,14 @@ class GatewayConnection:
             return TryAgain(Unavailable(f"{self.url}: {report.status}: {text}", self.url), after_s)
         kind = GatewayRefused if 400 <= report.status < 500 else GatewayFailed
         return kind(report.status, text, report.instance, report.reply)
+
+    async def _headers(self, more: Mapping[str, str] | None) -> Mapping[str, str]:
+        """The headers of a request, with the key of now and the current span, where there is one."""
+        key = self._key() if callable(self._key) else self._key
+        secret = _checked(await key if isawaitable(key) else key)
+        here = current().traceparent
+        traced = {} if here is None else {TRACE_HEADER: here}
+        return {"Authorization": f"Bearer {secret}", **(more or {}), **traced}
 
     def _fault(self, answer: httpx2.Response) -> Exception:
         if "problem+json" in answer.headers.get("content-type", ""):

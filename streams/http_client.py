@@ -7,7 +7,7 @@ from typing import Any, Self
 from urllib.parse import urlencode
 
 import orjson
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
 
 from eunoe.schemas.base import write_time
 from eunoe.schemas.errors import Unavailable
@@ -31,6 +31,7 @@ from eunoe.streams.gateway import (
     GatewayProblem,
     GatewayRefused,
     GatewayRequest,
+    KeySource,
     TryAgain,
     path_of,
     quoted,
@@ -46,6 +47,7 @@ __all__ = [
     "GatewayProblem",
     "GatewayRefused",
     "HttpMemoryClient",
+    "KeySource",
     "ReplyFailed",
     "ReplyNotUttered",
     "ReplyTimeout",
@@ -72,12 +74,14 @@ class HttpMemoryClient(ConversationClient):
         gateway: str | GatewayConnection,
         *,
         conversation_id: str,
-        key: str | SecretStr | None = None,
+        key: KeySource | None = None,
         tenant: str = DEFAULT_TENANT,
         utter_replies: bool = True,
         timeout: float = 30.0,
     ) -> None:
-        """``tenant`` is that of the key, for the events that methods return; the gateway takes it from the key alone.
+        """``key`` is a function, of async ones, too, where tokens expire: it is called for each request.
+
+        ``tenant`` is that of the key, for the events that methods return; the gateway takes it from the key alone.
 
         Raises ``ValueError`` for an address without ``key``, and for ids that cannot be.
         """

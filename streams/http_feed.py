@@ -43,7 +43,7 @@ async def remembered_place(
         async with gateway.events(GatewayRequest("GET", _path(conversation_id))) as events:
             async for event in events:
                 if event.event == "error":
-                    raise gateway.problem(event.data)
+                    raise gateway.stream_problem(event.data)
                 if event.id:
                     return event.id
         raise gateway.ended_early()
@@ -80,7 +80,7 @@ async def remembered_feed(
             async with connection:
                 async for event in events:
                     if event.event == "error":
-                        raise gateway.problem(event.data)
+                        raise gateway.stream_problem(event.data)
                     before, last = last, event.id or last
                     if event.event == "remembered" and last is not None:
                         yield FeedEvent(last, RememberedSession.model_validate_json(event.data, extra="ignore"))

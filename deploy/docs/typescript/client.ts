@@ -3,7 +3,14 @@ import createClient from "openapi-fetch";
 import type { paths } from "./schema.js";
 
 const [address, key, conversation] = process.argv.slice(2) as [string, string, string];
-const memory = createClient<paths>({ baseUrl: address, headers: { Authorization: `Bearer ${key}` } });
+const token = async (): Promise<string> => key; // that of a sign-in expires: ask its library for a valid one here
+const memory = createClient<paths>({ baseUrl: address });
+memory.use({
+  async onRequest({ request }) {
+    request.headers.set("Authorization", `Bearer ${await token()}`);
+    return request;
+  },
+});
 const path = { conversation };
 
 async function main(): Promise<void> {

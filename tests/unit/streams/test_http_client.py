@@ -276,6 +276,43 @@ async def test_the_feed_names_a_conversation_that_was_derived_again():
     assert script.seen[1].headers["last-event-id"] == "v1:0:7"
 
 
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_function_gives_each_request_the_key_of_its_time(waits):
+    given = iter(range(9))
+
+    async def awaited() -> SecretStr:
+        return SecretStr(f"token-{next(given)}")
+
+    expired = json.dumps({"title": "T", "status": 401, "detail": "the token is not valid: Signature has expired"})
+    script = Script([
+        httpx2.ConnectError("refused"),
+        ACCEPTED,
+        stream(("v1:0:5", "ready", "{}"), ("v1:0:6", "remembered", session(1)), ("", "error", expired)),
+        stream(("v1:0:6", "ready", "{}"), ("v1:0:7", "remembered", session(2))),
+        problem(401, "the token is not valid"),
+    ])  # fmt: skip
+    key = awaited if waits else lambda: f" token-{next(given)} "
+    memory = HttpMemoryClient(GatewayConnection("http://gateway", key, transport=script), conversation_id="c")
+    await memory.utter("hello", speaker="Ann")
+    feed = memory.remembered()
+    assert [(await anext(feed)).place for _ in range(2)] == ["v1:0:6", "v1:0:7"]
+    with pytest.raises(GatewayRefused, match="401"):  # a new one that is refused, too, is no matter of time
+        await anext(feed)
+    assert [request.headers["authorization"] for request in script.seen] == [f"Bearer token-{n}" for n in range(5)]
+
+
+async def test_a_fault_of_the_function_that_gives_keys_is_the_callers():
+    def key() -> str:
+        raise LookupError("signed out")
+
+    memory = HttpMemoryClient("http://gateway", key=key, conversation_id="c")
+    with pytest.raises(LookupError, match="signed out"):
+        await memory.utter("hello", speaker="Ann")
+    memory = HttpMemoryClient("http://gateway", key=lambda: "", conversation_id="c")
+    with pytest.raises(ValueError, match="expected an API key"):
+        await memory.recall("hello")
+
+
 async def test_the_feed_of_all_conversations_begins_where_it_is_told_to():
     memory, script = scripted(stream(("v1:0:9,1:4", "remembered", session(1))), *[httpx2.ConnectError("gone")] * 50)
     feed = remembered_feed(memory._gateway, after="v1:0:8,1:4", timeout=0.3)
