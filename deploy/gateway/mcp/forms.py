@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from eunoe.deploy.gateway.erasures import ErasureState
 from eunoe.schemas.base import Value
 from eunoe.schemas.events import Line
 from eunoe.schemas.memory import ChangeKind, MemoryStatus
@@ -106,11 +107,13 @@ class HistoryResult(Value):
 
 
 class ForgetResult(Value):
-    """A recorded request to erase, and what it has done."""
+    """A request to erase, and what it has done."""
 
     request_id: str
     utterance_ids: tuple[str, ...]
     """Empty means the whole conversation."""
+    state: ErasureState
+    """Not ``done``: it is kept, and is carried out without another request."""
     done: tuple[str, ...]
     not_done: tuple[str, ...]
     """Tell the person: this is still there."""

@@ -2,7 +2,8 @@
 
 from mcp_types import CallToolResult, TextContent
 
-from eunoe.deploy.gateway.mcp.forms import UNTRUSTED, TimelineResult, ToolChange, ToolMemory
+from eunoe.deploy.gateway.erasures import ErasureState
+from eunoe.deploy.gateway.mcp.forms import UNTRUSTED, ForgetResult, TimelineResult, ToolChange, ToolMemory
 from eunoe.deploy.gateway.mcp.shown import folded, said_line, visible, visible_fields
 from eunoe.schemas.base import Value, write_spoken_time
 from eunoe.schemas.memory import Memory
@@ -27,6 +28,12 @@ def timeline_text(found: TimelineResult) -> str:
     shown = len(found.memories)
     part = [f"{shown} of its {found.size} memories, those nearest by links:"] if shown < found.size else []
     return "\n".join((UNTRUSTED, "", *part, *map(_memory_line, found.memories)))
+
+
+def forget_text(found: ForgetResult) -> str:
+    """An erasure as text; of one that is still under way, that it needs no other request."""
+    late = "" if found.state is ErasureState.DONE else " It goes on by itself: do not request it again."
+    return f"Done: {'; '.join(found.done) or 'nothing'}. Not done: {'; '.join(found.not_done) or 'nothing'}.{late}"
 
 
 def short_memory(memory: Memory) -> ToolMemory:

@@ -28,8 +28,16 @@ from eunoe.deploy.gateway.mcp.forms import (
     ToolChange,
     ToolRelation,
 )
+from eunoe.deploy.gateway.mcp.outcomes import outcome_of
 from eunoe.deploy.gateway.mcp.parameters import ConversationId, MemoryId, Query, SaidAt, SessionId, Speaker
-from eunoe.deploy.gateway.mcp.results import change_line, memory_ids, result_of, short_memory, timeline_text
+from eunoe.deploy.gateway.mcp.results import (
+    change_line,
+    forget_text,
+    memory_ids,
+    result_of,
+    short_memory,
+    timeline_text,
+)
 from eunoe.deploy.gateway.mcp.shown import said_line
 from eunoe.deploy.gateway.results import EventAccepted, MemoryHistory, TimelineView
 from eunoe.schemas.base import Identifier, Name, Text, Value, write_spoken_time, write_time
@@ -216,10 +224,10 @@ class Tools:
         ] = False,
         conversation_id: ConversationId = None,
     ) -> Annotated[CallToolResult, ForgetResult]:
-        """Request to erase utterances of a conversation, or all of it. Ask the person first.
+        """Erase utterances of a conversation, or all of it. Ask the person first.
 
-        The request is kept and carried out soon. The result says what it has done and what is still there: tell the
-        person both.
+        Waits until it is carried out, for 45 seconds at most; the request is kept and goes on by itself. The result
+        says what is done and what is still there: tell the person both.
         """
         if whole_conversation == bool(utterance_ids):
             raise ToolError(
@@ -229,12 +237,18 @@ class Tools:
         body = {**part, "request_id": str(uuid4()), "at": write_time(datetime.now(UTC))}
         async with self._gateway(context, conversation_id) as (gateway, path):
             request = GatewayRequest("POST", f"{path}/erasures", body)
-            view = ErasureView.from_json(await gateway.request(request, REQUEST_S))
+            asked = ErasureView.from_json(await gateway.request(request, REQUEST_S))
+            view = await outcome_of(gateway, f"{path}/erasures/{quoted(asked.request_id)}", asked)
+        if view.reason is not None:
+            raise ToolError(f"nothing was erased: {view.reason}")
         result = ForgetResult(
-            request_id=view.request_id, utterance_ids=view.utterance_ids, done=view.done, not_done=view.not_done
+            request_id=view.request_id,
+            utterance_ids=utterance_ids,
+            state=view.state,
+            done=view.done,
+            not_done=view.not_done,
         )
-        text = f"Done: {'; '.join(view.done) or 'nothing'}. Not done: {'; '.join(view.not_done) or 'nothing'}."
-        return result_of(result, text)
+        return result_of(result, forget_text(result))
 
     @asynccontextmanager
     async def _gateway(

@@ -17,6 +17,7 @@ from pydantic import SecretStr
 
 from eunoe.deploy.gateway.credentials import TokenChecker
 from eunoe.deploy.gateway.keys import GATEWAY_KEY, KeyScope
+from eunoe.deploy.gateway.mcp import outcomes
 from eunoe.deploy.gateway.mcp.forms import UNTRUSTED, TimelineResult, ToolMemory
 from eunoe.deploy.gateway.mcp.results import timeline_text
 from eunoe.deploy.gateway.mcp.stdio import FoundGateway, GatewayAddress, find_address
@@ -24,14 +25,17 @@ from eunoe.deploy.local.lock import DirectoryLock
 from eunoe.deploy.local.notice import StackUrls, write_notice
 from eunoe.deploy.settings.sections import GatewaySettings, McpSettings
 from eunoe.schemas.base import write_spoken_time
+from eunoe.schemas.erasure import ErasureDone, ErasureRefused
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Utterance
 from eunoe.streams.topics import Topic
 from tests.support.gateway import LATER, SESSION, make_gateway, told
+from tests.unit.deploy.gateway.test_gateway_erasures import NOW, RECEIPT, begun
 
 
 @pytest.fixture
-async def gateway(tmp_path):
+async def gateway(tmp_path, monkeypatch):
+    monkeypatch.setattr(outcomes, "OUTCOME_S", 0.0)  # nothing erases here, unless a test does
     made = make_gateway(tmp_path)
     yield made
     await made.app.mcp.stop()
@@ -157,9 +161,38 @@ async def test_forgetting_says_what_is_done_and_what_is_not(gateway):
         await told(http)
         found = await client.call_tool("forget", {"utterance_ids": ["u1"], "conversation_id": "c"})
         view = (await http.get(f"/v1/conversations/c/erasures/{found.structured_content['request_id']}")).json()
+    assert found.structured_content["state"] == "requested"
     assert found.structured_content["not_done"] == view["not_done"]
     assert view["utterance_ids"] == ["u1"]
     assert view["not_done"][0] in found.content[0].text
+    assert "do not request it again" in found.content[0].text
+
+
+@pytest.mark.parametrize("outcome", ["done", "refused"])
+async def test_forgetting_waits_for_its_outcome(gateway, monkeypatch, outcome):
+    monkeypatch.setattr(outcomes, "OUTCOME_S", 30.0)
+    ledger = gateway.app.gateway.erasures
+
+    async def carry_out() -> None:
+        while not (requests := await ledger.requests()):  # noqa: ASYNC110 - nothing tells of them
+            await asyncio.sleep(0.01)
+        ends = {"request_id": requests[0].request_id, "key": "acme/c", "at": NOW}
+        if outcome == "refused":
+            await ledger.refuse(ErasureRefused(**ends, reason="no such utterance: u1"))
+            return
+        await ledger.begin(begun("u1").model_copy(update={"request_id": ends["request_id"]}))
+        await ledger.finish(ErasureDone(**ends, receipt=RECEIPT))
+
+    async with agent(gateway, gateway.key()) as client, gateway.client() as http:
+        await told(http)
+        call = client.call_tool("forget", {"utterance_ids": ["u1"], "conversation_id": "c"})
+        found, _ = await asyncio.gather(call, carry_out())
+    if outcome == "refused":
+        assert found.is_error
+        assert "nothing was erased: no such utterance: u1" in found.content[0].text
+    else:
+        assert (found.structured_content["state"], found.structured_content["utterance_ids"]) == ("done", ["u1"])
+        assert "Done: it is erased from the memory" in found.content[0].text
 
 
 @pytest.mark.parametrize("given", [{}, {"utterance_ids": []}, {"utterance_ids": ["u1"], "whole_conversation": True}])
