@@ -17,7 +17,7 @@ from eunoe.schemas.events import SessionEnded, Utterance
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.memory import DerivedReason
 from tests.browser.conftest import Window
-from tests.support.page import ASKED, DEMO, HOSTILE, LARGE, RIGHT_TO_LEFT, SCRIPT, START, TENANT
+from tests.support.page import ASKED, DEMO, HOSTILE, LARGE, NOW, RIGHT_TO_LEFT, SCRIPT, START, TENANT
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 
@@ -120,6 +120,31 @@ async def test_a_late_answer_is_shown_though_its_stream_broke(window: Window) ->
         await log.catch_up()
     await window.sees("The reply")
     assert (broken, "reply=" in window.page.url) == (1, True)
+
+
+async def test_an_answer_that_takes_longer_than_the_gateway_waits_is_awaited_on(window: Window) -> None:
+    waits, log = window.site.gateway.app.gateway.settings, window.site.gateway.log
+    window.site.gateway.app.gateway = replace(
+        window.site.gateway.app.gateway, settings=waits.model_copy(update={"max_wait_seconds": 0.2})
+    )
+    log.lagging = True
+    try:
+        await window.open(f"/c/{ASKED}/ask?q=Where+does+Mina+live%3F&by=Ben")
+        async with window.page.expect_request(f"**/{ASKED}/asks/*"):
+            await window.page.get_by_role("button", name="Ask", exact=True).click()
+    finally:
+        await log.catch_up()
+        window.site.gateway.app.gateway = replace(window.site.gateway.app.gateway, settings=waits)
+    await window.sees("The reply")
+
+
+async def test_a_stream_on_which_nothing_comes_is_opened_again(window: Window) -> None:
+    await window.page.clock.install(time=NOW)
+    async with window.page.expect_request(f"**/{ASKED}/remembered"):
+        await window.open(f"/c/{ASKED}/memories")
+    await window.page.locator(".row").first.wait_for()
+    async with window.page.expect_request(f"**/{ASKED}/remembered"):
+        await window.page.clock.run_for(50_000)
 
 
 async def _until_blank(answer: httpx.Response) -> AsyncIterator[str]:
@@ -461,6 +486,26 @@ async def test_a_dead_letter_is_discarded_only_after_a_question(window: Window) 
     await page.get_by_role("button", name="Discard", exact=True).click()
     await page.get_by_role("button", name="Discard …").wait_for(state="detached")
     await window.sees("discarded 20")
+
+
+async def test_escape_closes_a_dead_letter_and_first_the_question_about_it(window: Window) -> None:
+    page = window.page
+    await window.open("/letters?closed=1")
+    card, panel = page.locator("a.card").first, page.get_by_label("The dead letter")
+    await card.press("Enter")
+    await panel.wait_for()
+    await card.press("Escape")
+    await panel.wait_for(state="detached")
+    assert await page.get_by_label("resolved ones too").is_checked()
+    about = {"tenant": TENANT, "conversation_id": "escaped", "utterance_id": "w1", "speaker": "Ann", "at": START}
+    await window.site.gateway.log.append([Utterance(**about, text=text) for text in ("I moved to Lyon.", "I stayed.")])
+    await window.open("/letters")
+    await page.get_by_role("link", name="conflict at intake").filter(has_text="escaped").click()
+    await page.get_by_role("button", name="Discard …").click()
+    await page.get_by_role("button", name="Cancel").press("Escape")
+    await page.locator("dialog").wait_for(state="detached")
+    await page.get_by_role("button", name="Discard …").press("Escape")
+    await panel.wait_for(state="detached")
 
 
 async def test_a_dead_letter_names_its_conversation_and_leads_there(window: Window) -> None:

@@ -1,6 +1,7 @@
 type Told = { event: string; id: string; data: string };
 
 const REFUSED = [401, 403, 404, 422];
+const SILENCE = 45_000; // three comments of the gateway did not come: what lies between was cut off without a word
 
 /**
  * The events of a stream, which goes on behind the last one where it broke. `EventSource` cannot send a key, so this reads
@@ -30,7 +31,10 @@ async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<Told> {
   let text = "";
   try {
     for (;;) {
-      const { done, value } = await reader.read().catch(() => ({ done: true, value: undefined }));
+      let timer: ReturnType<typeof setTimeout> | undefined;
+      const silent = new Promise<never>((_, cut) => { timer = setTimeout(cut, SILENCE); });
+      const { done, value } = await Promise.race([reader.read(), silent]).catch(() => ({ done: true, value: undefined }));
+      clearTimeout(timer);
       if (done) return;
       const parts = (text + decoder.decode(value, { stream: true })).split("\n\n");
       text = parts.pop() ?? "";

@@ -79,7 +79,7 @@ async function problemOf(answer) {
   return new Problem(answer.status, body, Number(answer.headers.get("Retry-After")) || 0);
 }
 
-const AWAY = [0, 429, 503];
+const AWAY = [0, 429, 503, 504]; // 504: the gateway waits no longer for this answer, but it may come
 const TRIES = 100; // each after a second, or after as long as a stream lasts
 
 /**
@@ -112,7 +112,11 @@ async function replyIn(body, seen) {
       seen.place = id ?? seen.place;
       if (event === "accepted") seen.asked = JSON.parse(data).request_id;
       if (event === "reply") return JSON.parse(data);
-      if (event === "error") throw problemOfEvent(data);
+      if (event === "error") {
+        const fault = problemOfEvent(data);
+        if (AWAY.includes(fault.status) && seen.asked) return null;
+        throw fault;
+      }
     }
   } catch (fault) {
     if (fault instanceof Problem || fault.name === "AbortError") throw fault;
@@ -166,13 +170,27 @@ async function* events(body) {
   }
 }
 
+const SILENCE = 45000; // three comments of the gateway did not come: what lies between was cut off without a word
+
 // readable streams are not iterable everywhere
 async function* chunks(reader) {
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    yield value;
+  try {
+    for (;;) {
+      const { done, value } = await within(SILENCE, reader.read());
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    reader.cancel().catch(() => {}); // whoever stops reading closes the connection
   }
+}
+
+/** What is awaited, unless it takes longer than a time in milliseconds: then an error. */
+function within(time, awaited) {
+  return new Promise((done, failed) => {
+    const timer = setTimeout(() => failed(new Error("nothing came in time")), time);
+    awaited.then(done, failed).finally(() => clearTimeout(timer));
+  });
 }
 
 const pause = (time, signal) =>

@@ -3,7 +3,7 @@
 import { html, useState } from "./htm-preact.mjs";
 import { post, withQuery } from "./api.js";
 import { useData } from "./data.js";
-import { change, link } from "./route.js";
+import { change, go, link } from "./route.js";
 import { Confirm, Empty, Fault, Known, Shown, plural } from "./ui.js";
 
 export function Letters({ id, params }) {
@@ -13,7 +13,7 @@ export function Letters({ id, params }) {
   return html`<section class="sheet wide"><div class="head"><h1>Dead letters</h1>
       <p class="quiet">Records that a stage could not decode, decide or send. Everything else went on without them.</p></div>
     <p class="tools"><label><input type="checkbox" checked=${closed} onChange=${() => change({ closed: closed ? undefined : 1 })} /> resolved ones too</label></p>
-    <${Shown} of=${list} what="dead letters">${({ letters, more }) => html`<div class=${id ? "split" : ""}><div>
+    <${Shown} of=${list} what="dead letters">${({ letters, more }) => html`<div class=${id ? "split" : ""} onKeyDown=${(event) => id && closes(event) && go(["letters"], params)}><div>
       ${!letters.length && html`<${Empty} title="None">Every record was taken in${closed ? "" : ", or its letter is resolved"}.<//>`}
       ${more && html`<p class="quiet">The latest 200 are shown; <code>eunoe dead-letters list</code> has all.</p>`}
       <ul class="cards">${[...letters].reverse().map((one) => html`<li key=${one.id}><a class="card" aria-current=${one.id === id ? "true" : undefined} href=${link(["letters", one.id], params)}>
@@ -23,6 +23,9 @@ export function Letters({ id, params }) {
         <span class="clip" dir="auto">${one.letter.error}</span><${Known} at=${one.letter.log_time} word="logged" /></a></li>`)}</ul></div>
       ${id && html`<${Letter} key=${id} id=${id} params=${params} done=${() => setVersion((number) => number + 1)} />`}</div>`}<//></section>`;
 }
+
+/** Whether a key closes what is open: in a question, Escape answers that. */
+const closes = (event) => event.key === "Escape" && !event.target.closest("dialog");
 
 /** The conversation that a key names: tenant and id, percent-encoded. Null for any other key. */
 function conversationOf(key) {
