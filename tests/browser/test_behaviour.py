@@ -135,7 +135,8 @@ async def test_an_answer_that_takes_longer_than_the_gateway_waits_is_awaited_on(
     finally:
         await log.catch_up()
         window.site.gateway.app.gateway = replace(window.site.gateway.app.gateway, settings=waits)
-    await window.sees("The reply")
+    await window.page.wait_for_url("**reply=**")
+    await window.sees("It cites")
 
 
 async def test_a_stream_on_which_nothing_comes_is_opened_again(window: Window) -> None:
@@ -472,6 +473,20 @@ async def test_a_phone_shows_the_tab_of_its_view_and_no_field_beyond_its_edge(wi
     edges = "(tab) => { const box = tab.getBoundingClientRect(); return [box.left, box.right]; }"
     left, right = await window.page.get_by_role("tab", name="generations").evaluate(edges)
     assert 0 <= left < right <= 360
+
+
+async def test_a_link_leads_to_its_session_and_a_short_list_leaves_no_empty_box(window: Window) -> None:
+    await window.page.set_viewport_size({"width": 390, "height": 400})
+    await window.open(f"/c/{DEMO}/sessions?s=1")
+    await window.page.get_by_label("segment 1").wait_for()
+    top = "opener => opener.getBoundingClientRect().top"
+    assert 0 <= await window.page.locator("li.open .opener").evaluate(top) < 300
+    await window.page.set_viewport_size({"width": 1280, "height": 800})
+    await window.go(f"/c/{DEMO}/memories?q=surgery")
+    await window.page.locator(".row").first.wait_for()
+    heights = "box => [box.clientHeight, box.querySelector('.spacer').clientHeight]"
+    box, rows = await window.page.locator(".rows").evaluate(heights)
+    assert box == rows < 400
 
 
 async def test_a_dead_letter_is_discarded_only_after_a_question(window: Window) -> None:

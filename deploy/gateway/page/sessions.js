@@ -1,6 +1,6 @@
 // Sessions by day; an opened one shows its topic segments as bands, as they were said or denoised.
 
-import { html, useEffect, useState } from "./htm-preact.mjs";
+import { html, useEffect, useRef, useState } from "./htm-preact.mjs";
 import { inConversation, withQuery } from "./api.js";
 import { useData } from "./data.js";
 import { change, link } from "./route.js";
@@ -35,7 +35,9 @@ function Pages({ page, last }) {
 
 function Session({ id, item, open, version }) {
   const when = item.first_at ? days(item.first_at, item.last_at) : item.status === "remembered" ? "nothing is kept" : item.status;
-  return html`<li class=${open ? "open" : ""}>
+  const own = useRef(null);
+  useEffect(() => open && own.current.scrollIntoView(), []); // a link leads to it, however many are above
+  return html`<li class=${open ? "open" : ""} ref=${own}>
     <button class="opener" aria-expanded=${open} onClick=${() => change({ s: open ? undefined : item.session, line: undefined })}>
       <strong>${when}</strong>
       <span>session ${item.session}${item.lines ? ` · ${plural(item.lines, "line")} · ${plural(item.segments, "segment")}` : ""}</span>
