@@ -309,6 +309,24 @@ async def test_what_is_open_refreshes_itself(window: Window) -> None:
     await window.sees("red boat")
 
 
+async def test_what_was_said_meanwhile_is_shown_to_whoever_comes_back(window: Window) -> None:
+    about = {"tenant": TENANT, "conversation_id": "meanwhile", "speaker": "Ann", "at": START}
+
+    async def say(number: int) -> None:
+        said = Utterance(**about, utterance_id=f"u{number}", text=f"I bought book {number}.")
+        await window.site.gateway.log.append([said])
+
+    await say(1)
+    await window.open("/c/meanwhile/sessions")
+    await window.sees("1 line in 1 open session")
+    await say(2)
+    await window.page.evaluate("dispatchEvent(new Event('focus'))")
+    await window.sees("2 lines in 1 open session")
+    await say(3)
+    await window.page.get_by_role("tab", name="memories").click()
+    await window.sees("3 lines in 1 open session")
+
+
 async def test_what_is_remembered_before_the_feed_begins_is_shown(window: Window) -> None:
     about = {"tenant": TENANT, "conversation_id": "early", "session_id": "s"}
     page, gateway = window.page, window.site.gateway

@@ -4,7 +4,7 @@ import { html, useEffect, useRef, useState } from "./htm-preact.mjs";
 import { follow, inConversation, snapshot } from "./api.js";
 import { Ask } from "./ask.js";
 import { sizes } from "./conversations.js";
-import { useData } from "./data.js";
+import { useData, useReturns } from "./data.js";
 import { Generations } from "./generations.js";
 import { Insights, Memories } from "./memories.js";
 import { Progress } from "./progress.js";
@@ -46,8 +46,8 @@ export function Conversation({ id, view, params }) {
     follow(inConversation(id, "/remembered"), take, stop.signal).then(begin); // it ends where it is refused
     return () => (clearTimeout(timer), clearTimeout(impatient), stop.abort());
   }, [id, keys]);
-  const status = useData(begun ? inConversation(id) : null, version);
   const name = view in VIEWS ? view : "memories";
+  const status = useData(begun ? inConversation(id) : null, `${version} ${name} ${useReturns()}`);
   const View = VIEWS[name];
   const refused = status.error && status.error.status === 401; // one form for a key, and not one of each part
   return html`<section class="sheet wide">

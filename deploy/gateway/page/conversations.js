@@ -2,7 +2,7 @@
 
 import { html, useEffect, useState } from "./htm-preact.mjs";
 import { get, inConversation, withQuery } from "./api.js";
-import { useData } from "./data.js";
+import { useData, useReturns } from "./data.js";
 import { change, go, link } from "./route.js";
 import { Empty, Fault, Known, Loading, plural } from "./ui.js";
 
@@ -12,7 +12,8 @@ const LOOK_THROUGH = 200;
 export function Conversations({ params }) {
   const [pages, setPages] = useState([]);
   const [{ cursor, limit }, setPlace] = useState({ cursor: "", limit: PAGE });
-  const page = useData(withQuery("v1/conversations", { limit, cursor }));
+  const returns = useReturns();
+  const page = useData(withQuery("v1/conversations", { limit, cursor }), cursor ? 0 : returns);
   useEffect(() => {
     if (page.data) setPages((known) => [...known.filter((one) => one.cursor !== cursor), { cursor, data: page.data }]);
   }, [page.data]);

@@ -26,6 +26,18 @@ export function useData(path, version = 0) {
   return { ...state, reload };
 }
 
+/** How often the reader came back to the page, as from a terminal: what was said meanwhile is no event of its feed. */
+export function useReturns() {
+  const [times, setTimes] = useState(0);
+  useEffect(() => {
+    const back = () => document.visibilityState === "visible" && setTimes((number) => number + 1);
+    addEventListener("focus", back);
+    document.addEventListener("visibilitychange", back);
+    return () => (removeEventListener("focus", back), document.removeEventListener("visibilitychange", back));
+  }, []);
+  return times;
+}
+
 const CHUNK = 200;
 
 /**
