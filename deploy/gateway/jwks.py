@@ -91,7 +91,7 @@ class KeySet:
             self._read_at, self._failed = begun, False
         except (OSError, ValueError, RecursionError, httpx2.HTTPError, httpx2.InvalidURL) as fault:
             self._failed = True
-            log.warning("JWKS not read: %s: %s", self.source, fault)
+            log.warning("JWKS not read: %s: %s", self.source, _reason(fault))
         finally:
             self._reading = None
 
@@ -109,6 +109,17 @@ class KeySet:
                 found += piece
                 _check_size(len(found))
         return bytes(found)
+
+
+def _reason(fault: Exception) -> str:
+    """The reason why a JWKS was not read, in one line."""
+    if isinstance(fault, TimeoutError | httpx2.TimeoutException):
+        return f"no answer within {_FETCH_S:g} seconds"
+    if isinstance(fault, httpx2.HTTPStatusError):
+        return f"it answered {fault.response.status_code}"
+    if isinstance(fault, json.JSONDecodeError | UnicodeDecodeError):
+        return "what it holds is no JSON"
+    return str(fault) or type(fault).__name__
 
 
 def _read_file(path: Path) -> bytes:

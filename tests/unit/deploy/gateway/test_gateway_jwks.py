@@ -6,6 +6,7 @@ import json
 import httpx2
 import pytest
 
+from eunoe.deploy.gateway import jwks
 from eunoe.deploy.gateway.jwks import REFETCH_S, KeySet
 from eunoe.deploy.gateway.problems import Problem
 from tests.unit.deploy.gateway.test_gateway_keys import Signer
@@ -71,6 +72,8 @@ async def test_keys_that_cannot_be_read_again_serve_up_to_a_bound(path, clock, k
 class Provider:
     """An identity provider that answers when ``gate`` opens, and counts."""
 
+    status = 200
+
     def __init__(self, path, monkeypatch) -> None:
         self.asked, self.gate, self.body = 0, asyncio.Event(), path.read_bytes()
         own = httpx2.AsyncClient
@@ -80,7 +83,7 @@ class Provider:
     async def _answer(self, _request: httpx2.Request) -> httpx2.Response:
         self.asked += 1
         await self.gate.wait()
-        return httpx2.Response(200, content=self.body)
+        return httpx2.Response(self.status, content=self.body)
 
 
 async def test_all_who_ask_share_one_read_and_one_who_leaves_does_not_end_it(path, clock, monkeypatch):
@@ -112,6 +115,28 @@ async def test_nobody_waits_for_a_provider_that_is_away(path, clock, monkeypatch
     assert provider.asked == 3
     provider.gate.set()
     await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (200, b"<html>Sign in</html>", "what it holds is no JSON"),
+        (200, b"\xff\xfe\xff", "what it holds is no JSON"),
+        (200, b"{}", "no list of keys"),
+        (302, b"", "it answered 302"),
+        (500, b"", "it answered 500"),
+        (None, b"", "no answer within 0.05 seconds"),
+    ],
+)
+async def test_the_log_says_in_one_line_why_keys_were_not_read(path, clock, monkeypatch, caplog, status, body, reason):
+    monkeypatch.setattr(jwks, "_FETCH_S", 0.05)
+    provider = Provider(path, monkeypatch)
+    provider.body, provider.status = body, status or 200
+    if status:
+        provider.gate.set()
+    with pytest.raises(Problem):
+        await KeySet("https://issuer/jwks", MAX_AGE_S, HARD_AGE_S, clock).find("k1", "ES256")
+    assert caplog.messages == [f"JWKS not read: https://issuer/jwks: {reason}"]
 
 
 async def test_a_document_that_is_too_large_is_not_read(path, clock):
