@@ -1,5 +1,6 @@
 """The tools of agents on real servers, with the official client: over HTTP at a gateway, and over `eunoe mcp`."""
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +17,9 @@ from pydantic import SecretStr
 from eunoe.deploy.gateway.keys import KeyScope
 from eunoe.deploy.gateway.mcp.forms import UNTRUSTED
 from eunoe.deploy.settings import Settings
+from eunoe.schemas.erasure import ErasureDone
 from eunoe.streams.http_client import HttpMemoryClient
+from eunoe.workers.stores.erasures.sqlite_ledger import SqliteErasures
 from tests.support import command
 from tests.support.gateway import SESSION
 from tests.support.pipeline import Pipeline, pipeline_at_work
@@ -25,6 +28,7 @@ from tests.support.session import SessionServers
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(240)]
 
+LEDGER = "erasures.sqlite"
 TOOLS = {"remember", "ask", "recall", "timeline", "history", "forget"}
 
 
@@ -61,7 +65,7 @@ async def tell_and_find(client: Client, conversation: dict[str, str]) -> None:
     assert [line["utterance_id"] for line in recalled.structured_content["dialogue"]] == ["u1", "u2", "u3"], recalled
 
 
-async def find_again(client: Client, conversation: dict[str, str]) -> None:
+async def find_again(client: Client, conversation: dict[str, str], folder: Path) -> None:
     """What a session left in memory, with all tools that read."""
     recalled = await client.call_tool("recall", {"query": "Where does Ann live?", **conversation})
     assert recalled.content[0].text.startswith(UNTRUSTED)
@@ -75,13 +79,23 @@ async def find_again(client: Client, conversation: dict[str, str]) -> None:
     memory_id = memory["memory_id"]
     history = await client.call_tool("history", {"memory_id": memory_id, **conversation})
     assert history.structured_content["changes"][0]["kind"] == "added"
-    forgotten = await client.call_tool("forget", {"utterance_ids": ["u1"], **conversation})
-    assert forgotten.structured_content["not_done"]
+    asking = client.call_tool("forget", {"utterance_ids": ["u1"], **conversation})
+    forgotten, _ = await asyncio.gather(asking, carry_out(SqliteErasures(folder / LEDGER)))
+    assert (forgotten.structured_content["state"], "7 days" in forgotten.content[0].text) == ("done", True)
+
+
+async def carry_out(ledger: SqliteErasures) -> None:
+    """Say of the next request to erase that it was carried out."""
+    known = {one.request_id for one in await ledger.done()}
+    while not (new := [one for one in await ledger.requests() if one.request_id not in known]):  # noqa: ASYNC110 - nothing tells of them
+        await asyncio.sleep(0.05)
+    receipt = '{"not_covered":[{"place":"replies","why":"sent","until":"7 days"}]}'
+    await ledger.finish(ErasureDone(request_id=new[0].request_id, key=new[0].key, at=new[0].at, receipt=receipt))
 
 
 def with_ledger(settings: Settings, folder: Path) -> Settings:
-    """The settings of a gateway that takes requests to erase; nobody carries them out here."""
-    return settings.model_copy(update={"erasures": SecretStr(str(folder / "erasures.sqlite"))})
+    """The settings of a gateway that takes requests to erase; a test carries them out."""
+    return settings.model_copy(update={"erasures": SecretStr(str(folder / LEDGER))})
 
 
 async def until_remembered(gateway: Served, key: str, conversation: str) -> None:
@@ -100,7 +114,7 @@ async def test_an_agent_over_http(at_work: Pipeline, tmp_path: Path):
         async with over_http(gateway, key) as client:
             await tell_and_find(client, where)
             await until_remembered(gateway, key, "http")
-            await find_again(client, where)
+            await find_again(client, where, tmp_path)
             memory = {"query": "Lyon", "strategy": "current", **where}
             recalled = await client.call_tool("recall", memory)
         async with over_http(gateway, gateway.key("strangers")) as stranger:
@@ -131,8 +145,8 @@ async def test_an_agent_over_stdio(at_work: Pipeline, tmp_path: Path):
             assert "std/io" in client.instructions
             await tell_and_find(client, {})
             await until_remembered(gateway, key, "std/io")
-            await find_again(client, {})
-            await find_again(client, {"conversation_id": "std/io"})
+            await find_again(client, {}, tmp_path)
+            await find_again(client, {"conversation_id": "std/io"}, tmp_path)
         refusals = {
             "eu_000000000000_wrong": "401: the key is unknown",
             gateway.key("agents", frozenset({KeyScope.ASK})): "403: this key lacks the scope 'memory:read'",
