@@ -4,7 +4,7 @@ Real servers under the same schedule are in `tests.support.schedule_redis`.
 """
 
 import asyncio
-import copy
+import pickle
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -128,7 +128,8 @@ class TwinServers:
         self.index = self.held.index
         self.transplants = self.held.state
         self._handled = MemoryHandledPositions(self.held.state)
-        self._copies: list[list[Any]] = []
+        self._copies: list[bytes] = []
+        """What the server held, pickled: that takes a quarter of the time of `copy.deepcopy`."""
         self._restarts = 0
 
     def stores(self, gate: Gate, process: object) -> Stores:
@@ -146,7 +147,7 @@ class TwinServers:
 
     def keep_copy(self, choose: random.Random) -> None:
         """Copy all that the server holds."""
-        self._copies.append(copy.deepcopy(self._parts()))
+        self._copies.append(pickle.dumps(self._parts()))
 
     def turn_back(self, choose: random.Random) -> bool:
         """Put one of the last copies in its place."""
@@ -154,7 +155,7 @@ class TwinServers:
             return False
         place = choose.randrange(max(0, len(self._copies) - MAX_COPIES), len(self._copies))
         del self._copies[place + 1 :]  # they are of a time that has not been
-        for there, copied in zip(self._parts(), copy.deepcopy(self._copies[place]), strict=True):
+        for there, copied in zip(self._parts(), pickle.loads(self._copies[place]), strict=True):
             there.clear()
             there.update(copied)
         self._restarts += 1
