@@ -101,6 +101,9 @@ BY_FILE := --dist loadfile --no-loadscope-reorder
 # How many processes run the tests that start servers: three keep two cores busy, for each waits for its servers a third of
 # the time. JOBS=0 runs them in one, with their output.
 JOBS ?= 3
+KAFKA_JOBS ?= $(JOBS)
+# Where the broker does not matter: the same on Apache Kafka as on the embedded one, so that they run once.
+BROKERLESS := tests/clients/test_typescript.py tests/clients/test_page_clock.py
 
 .PHONY: check
 check: lint type test-unit  ## two minutes: formatting, rules, import contracts, types, the tests that need no server
@@ -146,13 +149,14 @@ test-broker: install  ## the tests on the embedded servers
 .PHONY: test-kafka
 test-kafka: install  ## the broker and client suites on Apache Kafka, which Maven fetches; needs Java 17 and Maven
 	$(BIN)/python -m tests.support.kafka --fetch
-	EUNOE_TEST_BROKER=kafka $(PYTEST) tests/contract/test_publisher.py tests/broker tests/clients $(ARGS)
+	EUNOE_TEST_BROKER=kafka $(PYTEST) tests/contract/test_publisher.py tests/broker tests/clients \
+		$(addprefix --ignore=,$(BROKERLESS)) $(ARGS)
 	$(BIN)/python -m tests.faults --kafka --conversations 40 --faults kill9,sigstop,broker-restart,broker-loss
 
 .PHONY: test-kafka-brief
 test-kafka-brief: install  ## of these the suites that are about the broker itself, in two minutes
 	$(BIN)/python -m tests.support.kafka --fetch
-	EUNOE_TEST_BROKER=kafka $(PYTEST) -n $(JOBS) $(BY_FILE) \
+	EUNOE_TEST_BROKER=kafka $(PYTEST) -n $(KAFKA_JOBS) $(BY_FILE) $(addprefix --ignore=,$(BROKERLESS)) \
 		tests/broker/test_streams_app.py tests/broker/test_kafka_cluster.py tests/broker/test_erased_bytes_kafka.py \
 		tests/broker/test_client.py tests/broker/test_bystanders.py tests/clients tests/contract/test_publisher.py \
 		tests/broker/test_secured_servers.py::test_kafka_with_sasl_and_tls_serves_the_pipeline \

@@ -33,8 +33,8 @@ _WORKER_OUTPUT = "left_out"
 
 def pytest_configure(config: pytest.Config) -> None:
     worker = os.environ.get("PYTEST_XDIST_WORKER")
-    if worker is not None:  # two processes must not write one font cache
-        os.environ["MPLCONFIGDIR"] = str(config.cache.mkdir(f"matplotlib-{worker}"))
+    if worker is not None:  # two processes must not write one font cache, nor those of runs on two brokers at once
+        os.environ["MPLCONFIGDIR"] = str(config.cache.mkdir(f"matplotlib-{needs.under_test().value}-{worker}"))
     missing = given.missing()
     if 0 < len(missing) < len(given.SERVERS):
         raise pytest.UsageError(f"set all of {', '.join(given.SERVERS)}, or none: {', '.join(missing)} is not set")

@@ -1,5 +1,6 @@
 """The files of the deployment agree with each other and with the code."""
 
+import ast
 import json
 import os
 import re
@@ -271,12 +272,15 @@ def test_the_check_of_every_change_is_the_check_of_people() -> None:
         (
             0,
             0,
-            ["docs", "test", "test-browser-brief", "test-slow", "test-alerts", "test-openapi", "test-kafka-brief"],
+            [
+                *("docs", "test", "test-browser-brief", "test-slow", "test-alerts", "test-openapi"),
+                *("test-kafka-brief", "KAFKA_JOBS=1"),
+            ],
             False,
         ),
         (2, 0, ["docs", "test", "test-browser-brief", "test-slow", "test-alerts", "test-openapi"], True),
         (69, 0, ["docs", "test", "test-browser-brief", "test-slow", "test-alerts", "test-openapi"], True),
-        (1, 1, ["docs", "test", "test-browser-brief", "test-slow", "test-alerts", "test-openapi"], False),
+        (1, 1, ["docs", "test", "test-browser-brief"], False),
     ],
 )
 def test_kafka_is_tested_where_it_can_be_and_the_lack_is_told(
@@ -296,6 +300,18 @@ def test_kafka_is_tested_where_it_can_be_and_the_lack_is_told(
     assert done.returncode == code
     assert [word for word in (tmp_path / "made").read_text().split() if not word.startswith("-")] == made
     assert ("NOT RUN" in done.stderr) is told
+
+
+def test_what_is_not_repeated_on_kafka_asks_for_no_server() -> None:
+    (left_out,) = re.findall(r"^BROKERLESS := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for path in left_out.split():
+        text = (ROOT / path).read_text()
+        defined = [
+            node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        asked = {argument.arg for function in defined for argument in function.args.args}
+        assert not asked & {"pipeline", "standalone", "servers"}, path
+        assert "mark.broker" not in text, path
 
 
 def test_the_tested_kafka_is_that_of_compose(compose: dict[str, Any]) -> None:
