@@ -196,11 +196,19 @@ test-examples: install  ## the examples for LangGraph and the OpenAI Agents SDK,
 		httpx pytest pytest-asyncio pytest-timeout hypothesis
 	$(VENV)-examples/bin/python -m pytest tests/examples $(ARGS)
 
-BROWSER := --quiet --editable . playwright==1.65.2 brotli httpx pytest pytest-asyncio pytest-timeout hypothesis
+# An environment that sees the packages of .venv, and has what else these tests need.
+BROWSER := --quiet playwright==1.65.2 brotli
+SITE = import sysconfig; print(sysconfig.get_path("purelib"))
+$(VENV)-browser/.made: $(VENV)/.made
+	$(BIN)/python -m venv --clear --without-pip $(VENV)-browser
+	echo "import site; site.addsitedir('$$($(BIN)/python -c '$(SITE)')')" \
+		> "$$($(VENV)-browser/bin/python -c '$(SITE)')/shared.pth"
+	@touch $@
+
 .PHONY: test-browser
-test-browser: install  ## the page in Chromium, which npm fetches where there is none; pictures into reports/page
-	$(BIN)/python -m venv $(VENV)-browser
-	$(BIN)/uv pip install --python $(VENV)-browser/bin/python $(BROWSER) || $(VENV)-browser/bin/pip install $(BROWSER)
+test-browser: install $(VENV)-browser/.made  ## the page in Chromium, which npm fetches where there is none; pictures into reports/page
+	$(BIN)/uv pip install --python $(VENV)-browser/bin/python $(BROWSER) || \
+		$(BIN)/python -m pip --python $(VENV)-browser/bin/python install $(BROWSER)
 	$(VENV)-browser/bin/python -m tests.browser.chromium
 	EUNOE_BROWSER_REQUIRED=1 $(VENV)-browser/bin/python -m pytest tests/browser $(ARGS)
 
