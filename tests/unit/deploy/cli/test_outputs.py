@@ -37,6 +37,18 @@ def test_a_character_that_the_terminal_does_not_have_is_a_question_mark(locale: 
     assert (ran.returncode, ran.stdout.decode("ascii")) == (Exit.OK, "snow ? over Lyon\n"), ran.stderr.decode()
 
 
+def test_at_the_end_of_a_command_nothing_is_searched_for_garbage():
+    ran = run("""
+class Circle:
+    def __init__(self):
+        self.itself = self
+    def __del__(self):
+        os.write(1, b"collected")
+import os
+run_to_exit(Circle)""")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (Exit.OK, b"", b"")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("command", ["print_json({})", "print('memory')"])
 def test_a_full_disk_is_told_in_one_line(command: str):
