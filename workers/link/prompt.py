@@ -9,7 +9,8 @@ from eunoe.schemas.relations import describe_relations
 from eunoe.workers.link.judge import RelationPair
 from eunoe.workers.models.questions.answer_forms import RelationRow, RelationsForm, answer_like
 from eunoe.workers.models.questions.asking import delimited, write_day
-from eunoe.workers.models.questions.items import MAX_PAIRS, ItemQuestion, split_batches
+from eunoe.workers.models.questions.batches import MAX_PAIRS, split_batches
+from eunoe.workers.models.questions.items import ItemQuestion
 from eunoe.workers.models.questions.prompt_lines import fold, prompt_tokens
 from eunoe.workers.text.passages import excerpt
 from eunoe.workers.text.printed_names import printed_name

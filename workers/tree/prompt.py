@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.questions.answer_forms import SummariesForm, SummaryRow, answer_like
 from eunoe.workers.models.questions.asking import delimited
-from eunoe.workers.models.questions.items import MAX_NODES, ItemQuestion
+from eunoe.workers.models.questions.batches import MAX_NODES
+from eunoe.workers.models.questions.items import ItemQuestion
 from eunoe.workers.models.questions.prompt_lines import prompt_tokens
 from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.tree.aggregates import AggregateTask

@@ -7,7 +7,8 @@ from eunoe.schemas.memory import Memory
 from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.questions.answer_forms import OperationRow, OperationsForm, answer_like
 from eunoe.workers.models.questions.asking import delimited, write_day
-from eunoe.workers.models.questions.items import MAX_PAIRS, ItemQuestion, split_batches
+from eunoe.workers.models.questions.batches import MAX_PAIRS, split_batches
+from eunoe.workers.models.questions.items import ItemQuestion
 from eunoe.workers.models.questions.prompt_lines import fold, prompt_tokens
 from eunoe.workers.text.printed_names import printed_name
 from eunoe.workers.update.operator import Operation, OperationPair

@@ -11,8 +11,9 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
 from eunoe.schemas.events import Line
 from eunoe.schemas.model_ports import LanguageModel, Prompt
+from eunoe.workers.models.questions.cut_answers import is_endless, read_endless
 from eunoe.workers.models.questions.metering import ItemOutcome, count_items
-from eunoe.workers.models.questions.reading import partly_read, read_endless
+from eunoe.workers.models.questions.reading import partly_read
 from eunoe.workers.models.questions.recording import CORRECTED, RecordedModel
 from eunoe.workers.models.questions.time_budget import decision_time
 from eunoe.workers.text.invisible import without_invisible
@@ -133,7 +134,7 @@ async def ask_unrecorded(model: LanguageModel, question: CheckedQuestion[AnswerT
     first = await _ask_once(model, question, question.prompt)
     if first.fault is None:
         return CheckedAnswer(first.answer, 1)
-    if first.kind.asks_for_less and question.smaller is not None:
+    if first.kind.asks_for_less and question.smaller is not None and not first.endless:
         return await _smaller(model, question, 1, f"{first.kind}: {first.fault}")
     if not (first.kind.correctable or first.kind in (AnswerFault.CUT, AnswerFault.SLOW)):
         return CheckedAnswer(None, 1, f"{first.kind}: {first.fault}", ItemOutcome.OFFLINE)
@@ -162,6 +163,8 @@ class _Attempt(Generic[A_co]):
     fault: str | None = None
     kind: AnswerFault = AnswerFault.UNREADABLE
     repaired: A_co | None = None
+    endless: bool = False
+    """Whether an item had no end: that of a smaller question would have none, either."""
 
 
 async def _ask_once(model: LanguageModel, question: CheckedQuestion[AnswerT], prompt: Prompt) -> _Attempt[AnswerT]:
@@ -174,8 +177,8 @@ async def _ask_once(model: LanguageModel, question: CheckedQuestion[AnswerT], pr
         elif error.fault is AnswerFault.CUT and (part := read_endless(error.partial, question.form)) is not None:
             # a smaller question would end so, too
             error = AnswerInvalid("the answer said the same again until it was cut off; give each item once")
-        repaired = None if part is None else _good_part(question, part)
-        return _Attempt(None, str(error) or "the answer was not of the form", error.fault, repaired)
+        repaired, endless = None if part is None else _good_part(question, part), is_endless(error)
+        return _Attempt(None, str(error) or "the answer was not of the form", error.fault, repaired, endless)
     fault = question.check(answer)
     if fault is None:
         return _Attempt(answer)

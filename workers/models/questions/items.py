@@ -9,21 +9,18 @@ from eunoe.schemas.errors import AnswerFault, AnswerInvalid
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.model_ports import LanguageModel, Prompt
 from eunoe.workers.models.questions.asking import corrected, fits, plain_model, side_by_side, time_limit
+from eunoe.workers.models.questions.cut_answers import number_unfinished, unfinished
 from eunoe.workers.models.questions.metering import ItemOutcome, count_items
 from eunoe.workers.models.questions.numbering import FROM_0, RowT, counted_from_1
+from eunoe.workers.models.questions.prompt_lines import prompt_tokens
 from eunoe.workers.models.questions.reading import salvaged
 from eunoe.workers.models.questions.recording import RecordedModel
 from eunoe.workers.models.questions.time_budget import decision_time
 
-MAX_PAIRS = 40
-"""Maximum of pairs in one question."""
-MAX_NODES = 12
-"""Maximum of nodes of a tree in one question."""
-
 _MAX_NAMED = 8
 """Items whose faults a correcting prompt names."""
 _MAX_FAILURES = 8
-"""Questions of one batch without a single good row, after which no smaller ones are asked: the endpoint refuses all."""
+"""Questions of one batch without an answer, beyond one for each good row, after which no smaller ones are asked."""
 
 
 ItemT = TypeVar("ItemT")
@@ -72,39 +69,6 @@ class ItemAnswers(Generic[RowT]):
         chosen = offline if all_fell_back else made_by
         update = {"prompt": self.prompt, "fallback": all_fell_back, "items": count, "fell_back": fell_back}
         return chosen.model_copy(update=update)
-
-
-def split_batches(
-    groups: Sequence[Sequence[ItemT]], cost: Callable[[Sequence[ItemT]], int], budget_tokens: int, most: int
-) -> list[list[ItemT]]:
-    """Batches of at most ``most`` items and ``budget_tokens``, in order; a group stays together where it fits alone.
-
-    ``cost``: the tokens of items in a prompt. The batches depend on nothing that was learned of an endpoint: a replay
-    finds the same ones.
-    """
-    batches: list[list[ItemT]] = []
-    spent = 0
-    for part, tokens in (piece for group in groups for piece in _pieces(group, cost, budget_tokens, most)):
-        if not batches or spent + tokens > budget_tokens or len(batches[-1]) + len(part) > most:
-            batches.append([])
-            spent = 0
-        batches[-1].extend(part)
-        spent += tokens
-    return batches
-
-
-def _pieces(
-    group: Sequence[ItemT], cost: Callable[[Sequence[ItemT]], int], budget_tokens: int, most: int
-) -> list[tuple[Sequence[ItemT], int]]:
-    """The group in as few pieces as fit, each with its tokens."""
-    tokens = cost(group) if group else 0
-    if len(group) > 1 and (len(group) > most or tokens > budget_tokens):
-        middle = (len(group) + 1) // 2
-        return [
-            *_pieces(group[:middle], cost, budget_tokens, most),
-            *_pieces(group[middle:], cost, budget_tokens, most),
-        ]
-    return [(group, tokens)] if group else []
 
 
 async def ask_items(
@@ -209,7 +173,13 @@ class _Asking(Generic[ItemT, RowT]):
             self.why = f"{error.fault}: {error}"
             self.failures += 1
             left = self._kept_of_partial(items, error)
-            await self._after_fault(left, error, note=note, slow_splits=slow_splits, clip=clip)
+            if error.fault is AnswerFault.CUT and len(left) == len(items) and not self._may_fail_again:
+                return
+            endless = self._endless(items, left, error)
+            if endless is not None:
+                await self._apart(endless, left, error)
+            else:
+                await self._after_fault(left, error, note=note, slow_splits=slow_splits, clip=clip)
             return
         usual = ItemOutcome.CORRECTED if note else ItemOutcome.MODEL
         bad = self.keep(items, self.question.rows(answer), ItemOutcome.SALVAGED if salvaging else usual)
@@ -268,12 +238,32 @@ class _Asking(Generic[ItemT, RowT]):
             await self.ask(shorter, note=note, salvaging=True, slow_splits=0, clip=False)
         elif (fault.correctable or fault is AnswerFault.CUT) and not note:
             await self.ask(items, note=str(error), slow_splits=slow_splits, clip=clip)
-        elif fault.may_be_of_one_item and len(items) > 1 and (self.found or self.failures < _MAX_FAILURES):
+        elif fault.may_be_of_one_item and len(items) > 1 and (self.found or self._may_fail_again):
             await self._halves(items, note=note, slow_splits=slow_splits)
+
+    def _endless(self, asked: Numbered[ItemT], left: Numbered[ItemT], error: AnswerInvalid) -> tuple[int, ItemT] | None:
+        """The item that a cut answer said more of than an answer about it alone may say; `None` for any other."""
+        if error.fault is not AnswerFault.CUT or len(left) < 2:
+            return None
+        number = number_unfinished(error.partial)
+        named = asked[number - 1] if 0 < number <= len(asked) else left[0]
+        item = named if named in left else left[0]
+        alone = self.question.prompt([item[1]]).max_tokens
+        return item if prompt_tokens(unfinished(error.partial)) >= alone else None
+
+    async def _apart(self, endless: tuple[int, ItemT], left: Numbered[ItemT], error: AnswerInvalid) -> None:
+        """Ask about the item alone, which no smaller question would end, and about the others in halves."""
+        others = [item for item in left if item[0] != endless[0]]
+        alone = (self.ask([endless], note=str(error)),) if self._may_fail_again else ()
+        await side_by_side((*alone, self._halves(others, note="", slow_splits=1)))
+
+    @property
+    def _may_fail_again(self) -> bool:
+        return self.failures < _MAX_FAILURES + len(self.found)
 
     async def _halves(self, items: Numbered[ItemT], *, note: str, slow_splits: int) -> None:
         middle = (len(items) + 1) // 2
-        parts = (items[:middle], items[middle:])
+        parts = [part for part in (items[:middle], items[middle:]) if part]
         await side_by_side(self.ask(part, note=note, salvaging=not note, slow_splits=slow_splits) for part in parts)
 
 

@@ -16,7 +16,7 @@ from eunoe.workers.models.questions.json_text import DECODER, OPENING, json_part
 
 FormT = TypeVar("FormT", bound=Value)
 
-_MAX_OBJECTS = 200
+MAX_OBJECTS = 200
 _BETWEEN = " \n\r\t,;"
 """Characters between objects that belong together."""
 
@@ -53,7 +53,7 @@ def read_answer(text: str, form: type[FormT]) -> FormT:
 def _with_further(answer: FormT, objects: Iterator[tuple[str, Any]]) -> FormT:
     """The answer with the items of the objects behind it, where each has one: some models write one for each item."""
     form = type(answer)
-    listed = _item_list(form)
+    listed = item_list(form)
     items: list[Value] = [] if listed is None else [*getattr(answer, listed[0])]
     if listed is None or len(items) != 1:
         return answer
@@ -113,7 +113,7 @@ def _is_item(found: object, form: type[Value], before: str) -> bool:
 
 def readable_part(text: str, form: type[FormT]) -> FormT | None:
     """The first answer in a text that fits the form without the items that do not; `None` without any good item."""
-    listed = _item_list(form)
+    listed = item_list(form)
     for found in _objects(json_part(text)) if listed is not None else ():
         with suppress(ValueError):
             part = _fitted(found, form, dropping=True)
@@ -124,18 +124,6 @@ def readable_part(text: str, form: type[FormT]) -> FormT | None:
 def partly_read(text: str, form: type[FormT]) -> FormT | None:
     """The good items of an answer that is not of the form; `None` without any."""
     return readable_part(text, form) or salvaged(text, form)
-
-
-def read_endless(text: str, form: type[FormT]) -> FormT | None:
-    """The items, each once, of an answer that was cut off while it said one of them again; `None` for any other."""
-    part, listed = salvaged(text, form), _item_list(form)
-    if part is None or listed is None:
-        return None
-    items: tuple[Value, ...] = getattr(part, listed[0])
-    if items[-1] not in items[:-1]:
-        return None
-    distinct = [item for place, item in enumerate(items) if item not in items[:place]]
-    return form.model_validate({listed[0]: distinct})
 
 
 def bare_json(text: str) -> str:
@@ -150,7 +138,7 @@ def bare_json(text: str) -> str:
 
 def salvaged(text: str, form: type[FormT]) -> FormT | None:
     """The whole items of an answer that was cut off; `None` where there is none, or the form has no list of items."""
-    listed = _item_list(form)
+    listed = item_list(form)
     if listed is None:
         return None
     name, item = listed
@@ -170,7 +158,7 @@ def _placed_objects(text: str) -> Iterator[tuple[str, Any]]:
     """
     at = tried = last = 0
     broken = False
-    while tried < _MAX_OBJECTS and (opening := OPENING.search(text, at)) is not None:
+    while tried < MAX_OBJECTS and (opening := OPENING.search(text, at)) is not None:
         tried += 1
         try:
             found, end = DECODER.raw_decode(text, opening.start())
@@ -210,7 +198,7 @@ def _fitted(found: object, form: type[FormT], *, dropping: bool) -> FormT:
     if spec_of(form) is None:
         with suppress(ValidationError):
             return form.model_validate(found)
-    listed = _item_list(form)
+    listed = item_list(form)
     if isinstance(found, list):
         if listed is None or not any(isinstance(part, dict) for part in found):
             raise ValueError("a list is no answer")  # nor are the numbers in what is no JSON
@@ -261,7 +249,7 @@ def _made(found: object, item: type[Value]) -> Value | None:
         return None
 
 
-def _item_list(form: type[Value]) -> tuple[str, type[Value]] | None:
+def item_list(form: type[Value]) -> tuple[str, type[Value]] | None:
     """The name and the items of the form's only field, where that is a list of objects."""
     if len(form.model_fields) != 1:
         return None

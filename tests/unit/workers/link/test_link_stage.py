@@ -26,7 +26,7 @@ from eunoe.workers.link.reads import all_edges, read_edges, read_link_stats, rea
 from eunoe.workers.link.settings import LinkSettings, TimelineSettings
 from eunoe.workers.link.stage import LinkStage
 from eunoe.workers.models.questions.answer_forms import RelationsForm
-from eunoe.workers.models.questions.items import MAX_PAIRS
+from eunoe.workers.models.questions.batches import MAX_PAIRS
 from eunoe.workers.models.questions.reading import read_answer
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.inbound import LogPlace

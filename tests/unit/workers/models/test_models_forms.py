@@ -18,9 +18,10 @@ from eunoe.workers.models.questions.answer_forms import (
     OperationsForm,
     ReplyForm,
 )
+from eunoe.workers.models.questions.cut_answers import read_endless
 from eunoe.workers.models.questions.forms import DEFAULT_MAX_CHARS, strict_schema
 from eunoe.workers.models.questions.json_text import without_thoughts
-from eunoe.workers.models.questions.reading import read_answer, read_endless, readable_part, salvaged
+from eunoe.workers.models.questions.reading import read_answer, readable_part, salvaged
 from tests.support.model_server.schema_answers import SchemaAnswers, is_strict, wrong_ids
 
 

@@ -10,7 +10,8 @@ from eunoe.schemas.events import Provenance
 from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.questions.answer_forms import SummariesForm, SummaryRow
 from eunoe.workers.models.questions.asking import is_correcting
-from eunoe.workers.models.questions.items import ItemQuestion, ask_items, split_batches
+from eunoe.workers.models.questions.batches import split_batches
+from eunoe.workers.models.questions.items import ItemQuestion, ask_items
 from eunoe.workers.models.questions.metering import ItemCounts
 from eunoe.workers.models.questions.recording import RecordedModel
 from eunoe.workers.stores.records.answers import MemoryAnswers

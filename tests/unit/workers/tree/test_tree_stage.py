@@ -13,7 +13,7 @@ from eunoe.streams.codec import encode
 from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
-from eunoe.workers.models.questions.items import MAX_NODES
+from eunoe.workers.models.questions.batches import MAX_NODES
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender

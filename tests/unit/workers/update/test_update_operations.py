@@ -13,7 +13,7 @@ from eunoe.workers.link.graph import STATS, GraphStats, Related
 from eunoe.workers.link.reads import read_neighbours
 from eunoe.workers.link.writes import StoredNeighbours, age_key, graph_writes
 from eunoe.workers.models.questions.answer_forms import OperationRow, OperationsForm
-from eunoe.workers.models.questions.items import MAX_PAIRS
+from eunoe.workers.models.questions.batches import MAX_PAIRS
 from eunoe.workers.update.candidate_reader import CandidateReader
 from eunoe.workers.update.lifecycle import Lifecycle
 from eunoe.workers.update.memories import MAX_MERGED_EVIDENCE, insight_id, summary_memories, with_evidence
