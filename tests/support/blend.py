@@ -93,10 +93,9 @@ def _relation(number: int, digest: str) -> dict[str, object]:
 
 def _by_digest(prompt: Prompt, digest: str) -> dict[str, object]:
     """An insight of the last speaker; it replaces the first memory about them, but every third is New."""
-    rows = re.findall(r"^\[(\d+)\] (\w+) \(", prompt.user, re.MULTILINE)
-    first_line = max(place for place, (number, _) in enumerate(rows) if number == "1")
+    rows = re.findall(r"^\[(m?\d+)\] (\w+) \(", prompt.user, re.MULTILINE)
     last, speaker = rows[-1]
-    own = [int(number) for number, about in rows[:first_line] if about == speaker]
+    own = [id_ for id_, about in rows if id_.startswith("m") and about == speaker]
     replaces = own[:1] if int(digest, 16) % 3 else []
     return {
         "kind": "Updated" if replaces else "New",
@@ -117,7 +116,7 @@ def said(
             "kind": kind,
             "speaker": speaker_number(prompt.user, speaker),
             "text": text,
-            "lines": [row_of(prompt, cites)] if cites else [last_row(prompt)],
+            "lines": [int(row_of(prompt, cites))] if cites else [last_row(prompt)],
             "replaces": [row_of(prompt, words) for words in replaces],
         }
         return InsightsForm.model_validate({"insights": [insight]}).model_dump_json()
@@ -131,10 +130,10 @@ def speaker_number(user: str, speaker: str) -> int:
     return int(found[1]) if found else 0
 
 
-def row_of(prompt: Prompt, words: str) -> int:
-    """The number of the only row of the prompt that holds ``words``."""
-    (number,) = re.findall(rf"^\[(\d+)\].*{re.escape(words)}", prompt.user, re.MULTILINE)
-    return int(number)
+def row_of(prompt: Prompt, words: str) -> str:
+    """The number or id of the only row of the prompt that holds ``words``."""
+    (found,) = re.findall(rf"^\[(m?\d+)\].*{re.escape(words)}", prompt.user, re.MULTILINE)
+    return str(found)
 
 
 def last_row(prompt: Prompt) -> int:

@@ -154,7 +154,7 @@ def _insights(case: PromptCase, worst: bool) -> Any:
                 "speaker": speakers.index(speaker) + 1,
                 "text": f"{speaker} {_sentence(insight.words, worst=False)}",
                 "lines": [own],
-                "replaces": list(insight.replaces),
+                "replaces": [f"m{number}" for number in insight.replaces],
             }
         )
     return {"insights": rows}

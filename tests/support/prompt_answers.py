@@ -19,7 +19,7 @@ from tests.support.model_server.server import ChatRequest
 HOPELESS = 0.05
 """The share of questions that are answered badly twice."""
 
-_LINE = re.compile(r"^\[(\d+)\] (.+?) \((?:\w+ )?\d{4}-\d\d-\d\d\): (.*)$", re.MULTILINE)
+_LINE = re.compile(r"^\[m?(\d+)\] (.+?) \((?:\w+ )?\d{4}-\d\d-\d\d\): (.*)$", re.MULTILINE)
 _ENTRY = re.compile(r"^\[e\d+\] (.*)$", re.MULTILINE)
 _OK = "OK"
 """To the probe of an endpoint that did not answer, which asks for no form."""
@@ -138,8 +138,8 @@ def _insights(asked: _Asked) -> Any:
     if not lines or asked.chance.random() < 0.3:
         return {"insights": []}
     number, speaker, text = asked.chance.choice(lines)
-    old = [memory for memory, about, _ in asked.lines("The memories 1 to") if about == speaker]
-    replaces = [asked.chance.choice(old)] if old and asked.chance.random() < 0.5 else []
+    old = [memory for memory, about, _ in asked.lines("The memories m1 to") if about == speaker]
+    replaces = [f"m{asked.chance.choice(old)}"] if old and asked.chance.random() < 0.5 else []
     kind = asked.chance.choice(["Updated", "Redundant"]) if replaces else "New"
     told = f"{speaker} tells: {text[:100]} ({asked.tag})"
     row = {"kind": kind, "speaker": asked.speaker(speaker), "text": told, "lines": [number], "replaces": replaces}

@@ -13,7 +13,14 @@ from typing import Annotated, Final, Literal
 from pydantic import BeforeValidator, Field
 
 from eunoe.schemas.base import Value
-from eunoe.workers.models.questions.numbering import number_of, number_or_0, numbers_listed, speaker_or_0
+from eunoe.workers.models.questions.numbering import (
+    lines_listed,
+    memories_listed,
+    number_of,
+    number_or_0,
+    numbers_listed,
+    speaker_or_0,
+)
 
 _KINDS = re.compile(r"state|event|preference|plan")
 _LEFT_OUT = ("…", "...")
@@ -68,6 +75,8 @@ Number = Annotated[int, BeforeValidator(number_of)]
 NumberOr0 = Annotated[int, BeforeValidator(number_or_0)]
 SpeakerOr0 = Annotated[int, BeforeValidator(speaker_or_0)]
 Numbers = Annotated[tuple[int, ...], BeforeValidator(numbers_listed)]
+LineNumbers = Annotated[tuple[int, ...], BeforeValidator(lines_listed)]
+MemoryIds = Annotated[tuple[str, ...], BeforeValidator(memories_listed)]
 Words = Annotated[str, BeforeValidator(_words)]
 Text = Annotated[str, BeforeValidator(_said)]
 """Words that may be "None", as a reply may."""
@@ -173,8 +182,8 @@ class InsightRow(Value):
     kind: KindWord
     speaker: SpeakerOr0 = Field(default=0, description="The number of the speaker that it is about.")
     text: Words
-    lines: Numbers = Field(default=(), description="The numbers of the lines that it rests on.")
-    replaces: Numbers = Field(default=(), description="The numbers of the memories that it stands for.")
+    lines: LineNumbers = Field(default=(), description="The numbers of the lines that it rests on.")
+    replaces: MemoryIds = Field(default=(), description="The ids of the memories that it stands for, such as m2.")
 
 
 class InsightsForm(Value):
@@ -234,9 +243,9 @@ FORMS: Final = (
     FormSpec("Question", 1, QuestionForm, '{"question": "…"}'),
     FormSpec(
         "Insights",
-        1,
+        2,
         InsightsForm,
-        '{"insights": [{"kind": "Updated", "speaker": 1, "text": "…", "lines": [7], "replaces": [2]}]}',
+        '{"insights": [{"kind": "Updated", "speaker": 1, "text": "…", "lines": [7], "replaces": ["m2"]}]}',
     ),
     FormSpec("Reply", 1, ReplyForm, '{"notes": [{"text": "…", "cited": [1, 2]}], "cited": [1], "text": "…"}'),
     FormSpec("Verdict", 1, VerdictForm, '{"why": "…", "verdict": "…"}'),

@@ -32,6 +32,9 @@ _BARE = re.compile(r"\W{0,9}?(-?\d{1,9})(?:\W*|\s*[\])}:.=].*)", re.DOTALL)
 """The same without the word: "Speaker 2" is a name, and may be the first of the list."""
 _RANGE = re.compile(r"\W{0,3}(\d{1,9})\s?(?:[-–—]|to)\s?(\d{1,9})\W{0,3}")
 _MAX_RANGE = 20
+_MEMORY = re.compile(r"(?is)\W{0,9}?m(?:em(?:ory)?)?[\s#_-]{0,3}(-?\d{1,9})(?:\W*|\s*[\])}:.=(].*)")
+"""The id of a memory and more behind it: ``m3``, ``memory 3``, ``[m3] Mia (Tue)``."""
+_BETWEEN_IDS = re.compile(r"\s{0,9}(?:,|;|&|\band\b)\s{0,9}|\s{1,9}(?=\[?[mM]\d)")
 _NUMBER_LIST = re.compile(r"[\d\s,;&\[\]()]+")
 
 RowT = TypeVar("RowT", bound=NumberedRow)
@@ -97,3 +100,38 @@ def _numbers_in(value: object) -> list[object]:
     if isinstance(value, str) and _NUMBER_LIST.fullmatch(bare := value.replace("and", ",")):
         return [int(found) for found in _PLAIN_DIGITS.findall(bare)]
     return [number_of(value)]
+
+
+def lines_listed(value: object) -> object:
+    """The numbers of a list of lines, as `numbers_listed` reads them; without the ids of memories."""
+    parts = value if isinstance(value, list | tuple) else [value]
+    return numbers_listed([part for part in parts if not (isinstance(part, str) and _MEMORY.fullmatch(part))])
+
+
+def memories_listed(value: object) -> object:
+    """The ids of a list of memories, or of a text such as ``"m2, m3"``: ``m2``, ``memory 2`` and ``[M2]`` are ``m2``.
+
+    A number without the letter stays without: it may be that of a line. What has no number is left out.
+    """
+    parts = value if isinstance(value, list | tuple) else [value]
+    return [found for part in parts for one in _ids_in(part) if (found := _memory_id(one))]
+
+
+def _ids_in(value: object) -> list[object]:
+    """The parts of a text that lists ids; any other value as it is."""
+    if not isinstance(value, str):
+        return [value]
+    parts = _BETWEEN_IDS.split(value.strip("[]() "))
+    return [*parts] if all(_MEMORY.fullmatch(part) or _PLAIN_DIGITS.fullmatch(part) for part in parts) else [value]
+
+
+def _memory_id(value: object) -> str:
+    """``m3`` for the id of a memory, ``3`` for a number, another text with a number as it is; else an empty text."""
+    if _is_whole(value):
+        return str(value)
+    if not isinstance(value, str):
+        return ""
+    if (found := _MEMORY.fullmatch(value)) is not None:
+        return f"m{int(found[1])}"
+    bare = _BARE.fullmatch(value)
+    return value if bare is None and _PLAIN_DIGITS.search(value) else "" if bare is None else str(int(bare[1]))

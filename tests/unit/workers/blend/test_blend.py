@@ -116,12 +116,12 @@ async def test_both_the_question_and_the_last_two_utterances_search_and_nothing_
     await desk.keep(1, OSLO, DOG, memory("1d", "Ann likes tea."))
     await desk.ask(2, "Ann: I saw a dog.", "Ben: a dog?")
     assert [row for row in script.prompts[-1].user.splitlines() if "2026-01-02" in row] == [
-        "[1] Ann (Fri 2026-01-02): Ann lives in Oslo.",
-        "[2] Ann (Fri 2026-01-02): Ann has a dog.",
+        "[m1] Ann (Fri 2026-01-02): Ann lives in Oslo.",
+        "[m2] Ann (Fri 2026-01-02): Ann has a dog.",
     ]
     script.question = "a dog?"
     await desk.ask(2, "Ann: I saw a dog.", "Ben: a dog?")
-    assert "[2] Ann (Fri 2026-01-02)" not in script.prompts[-1].user
+    assert "[m2] Ann (Fri 2026-01-02)" not in script.prompts[-1].user
 
 
 @pytest.mark.parametrize("searched", [50, 3])

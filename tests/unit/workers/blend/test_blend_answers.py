@@ -16,13 +16,13 @@ from eunoe.workers.blend.turn import BlendInput
 from eunoe.workers.models.questions.answer_forms import InsightsForm, QuestionForm
 from eunoe.workers.models.questions.forms import strict_schema
 from eunoe.workers.models.questions.recording import CORRECTED
-from tests.support.blend import Desk, Scripted, lines_of
+from tests.support.blend import Desk, Scripted, lines_of, said
 from tests.support.graphs import memory
 from tests.support.model_server.schema_answers import is_strict
 
 LINES = ("Ann: I went to Oslo once.", "*Ben: You live in Oslo, Ann.", "Ann: I moved to Lyon last week.")
 MEMORIES = (memory("1a", "Ann lives in Oslo."), memory("1b", "Ben has a boat.", speaker="Ben"))
-GOOD = {"kind": "Updated", "speaker": 1, "text": "Ann lives in Lyon.", "lines": [3], "replaces": [1]}
+GOOD = {"kind": "Updated", "speaker": 1, "text": "Ann lives in Lyon.", "lines": [3], "replaces": ["m1"]}
 
 
 def one(**change: Any) -> str:
@@ -39,12 +39,14 @@ FAULTS = {
     "a speaker who is not listed": one(speaker=3),
     "a speaker who said none of it": one(speaker=1, lines=[2]),
     "blank": one(text=" "),
-    "a memory that was not offered": one(replaces=[3]),
-    "memory zero": one(replaces=[0]),
+    "a memory that was not offered": one(replaces=["m3"]),
+    "memory zero": one(replaces=["m0"]),
+    "the number of a line that it rests on": one(lines=[1, 3], replaces=[1]),
+    "a line": one(replaces=["line 1"]),
     "new, yet replacing": one(kind="New"),
     "updated, yet replacing nothing": one(replaces=[]),
     "redundant, yet replacing nothing": one(kind="Redundant", replaces=[]),
-    "another speaker's memory": one(replaces=[1, 2]),
+    "another speaker's memory": one(replaces=["m1", "m2"]),
 }
 
 
@@ -81,7 +83,7 @@ async def test_an_insight_without_a_speaker_is_of_whoever_said_its_lines():
 
 
 async def test_of_insights_that_count_from_0_none_is_believed():
-    script = Scripted(json.dumps({"insights": [{**GOOD, "replaces": [0]}, {**GOOD, "kind": "New", "replaces": []}]}))
+    script = Scripted(json.dumps({"insights": [{**GOOD, "replaces": ["m0"]}, {**GOOD, "kind": "New", "replaces": []}]}))
     desk = Desk(script)
     await desk.keep(1, *MEMORIES)
     proposal, _ = await desk.ask(2, *LINES)
@@ -126,7 +128,7 @@ insights = st.builds(
     speaker=st.integers(0, 3),
     text=st.sampled_from(["Ann lives in Lyon.", "Ben sails."]),
     lines=st.lists(st.integers(-1, 5), max_size=4),
-    replaces=st.lists(st.integers(-1, 4), max_size=3),
+    replaces=st.lists(st.integers(-1, 4).map("m{}".format) | st.integers(-1, 4), max_size=3),
 )
 
 
@@ -229,3 +231,71 @@ async def test_offline_nothing_is_told_twice_in_a_session():
 )
 def test_offline_the_question_is_made_of_content_words(dialogue: tuple[str, ...], words: str):
     assert search_words(lines_of(2, *dialogue)) == words
+
+
+@pytest.mark.parametrize("written", ["m1", "M1", "[m1]", "memory 1", "Memory 1: Ann lives in Oslo.", "mem_1", 1, "1"])
+async def test_the_id_of_a_memory_is_read_as_small_models_write_it(written: str | int):
+    script = Scripted(one(replaces=[written]))
+    desk = Desk(script)
+    await desk.keep(1, *MEMORIES)
+    proposal, _ = await desk.ask(2, *LINES)
+    assert len(script.prompts) == 2
+    assert [insight.replaces for insight in proposal.insights] == [("1a",)]
+
+
+async def test_a_model_that_gives_the_numbers_of_lines_for_memories_ends_none():
+    told = tuple(memory(f"1{letter}", f"Ann likes dish {letter}.") for letter in "abcdefgh")
+    lines = [f"Ann: I cooked dish number {number} today." for number in range(8)]
+    script = Scripted(*(one(lines=[number], replaces=[number]) for number in range(2, 8) for _ in range(2)))
+    desk = Desk(script)
+    await desk.keep(1, *told)
+    for number in range(2, 8):
+        proposal, _ = await desk.ask(2, *lines[:number])
+        assert not any(insight.replaces for insight in proposal.insights)
+
+
+async def test_the_ids_of_memories_are_no_lines():
+    script = Scripted(one(lines=["m2", 3]))
+    desk = Desk(script)
+    await desk.keep(1, *MEMORIES)
+    proposal, _ = await desk.ask(2, *LINES)
+    assert [[line.utterance_id for line in insight.evidence] for insight in proposal.insights] == [["2-3"]]
+
+
+def test_of_a_record_of_what_was_read_the_same_is_read():
+    written = {"insights": [{**GOOD, "replaces": "m2 and memory 3", "lines": "1, 3"}]}
+    answer = InsightsForm.model_validate(written)
+    assert answer.insights[0].replaces == ("m2", "m3")
+    assert InsightsForm.model_validate_json(answer.model_dump_json()) == answer
+
+
+KNOWN = (memory("1a", "Ann rows at dawn."), memory("1b", "Ann has a viola."), memory("1c", "Ann bakes bread."))
+TALK = ("Ben: And the bread?", "Ann: I gave it up.")
+MISTAKEN = said("Ann gave up baking bread.", kind="Updated", replaces=["viola"])
+
+
+async def test_the_id_of_a_memory_that_speaks_of_something_else_is_asked_for_once_more():
+    script = Scripted(MISTAKEN, said("Ann gave up baking bread.", kind="Updated", replaces=["bakes bread"]))
+    desk = Desk(script, BlendSettings(retrieved=3))
+    await desk.keep(1, *KNOWN)
+    proposal, _ = await desk.ask(2, *TALK)
+    assert "speaks of something else" in script.prompts[-1].user
+    assert proposal.insights[0].replaces == ("1c",)
+
+
+async def test_an_insight_that_replaces_what_speaks_of_something_else_ends_nothing():
+    desk = Desk(Scripted(MISTAKEN), BlendSettings(retrieved=3))
+    await desk.keep(1, *KNOWN)
+    proposal, _ = await desk.ask(2, *TALK)
+    assert [(insight.text, insight.kind, insight.replaces) for insight in proposal.insights] == [
+        ("Ann gave up baking bread.", InsightKind.NEW, ())
+    ]
+
+
+async def test_a_change_that_shares_no_word_with_any_memory_is_believed():
+    script = Scripted(said("Ann is a florist.", kind="Updated", replaces=["nurse"]))
+    desk = Desk(script)
+    await desk.keep(1, memory("1a", "Ann works as a nurse."), memory("1b", "Ann has a dog."))
+    proposal, _ = await desk.ask(2, "Ben: And what do you do?", "Ann: A florist now.")
+    assert len(script.prompts) == 2
+    assert proposal.insights[0].replaces == ("1a",)

@@ -27,21 +27,23 @@ from tests.support.prompt_answers import PromptAnswers
 from tests.support.whole_state import read_digest
 
 REQUESTS = {
-    "blend/3": "16688bd202eb8433",
-    "blend/3+corrected": "2b5735722756c910",
-    "link/3": "9e9e1182757dccf3",
+    "blend/4": "fb6de7e1b5a97916",
+    "blend/4+corrected": "9cedc956816d5c58",
+    "link/3": "fa51680fbc8e3d44",
     "question/3": "8b7462cd09e1039c",
     "question/3+corrected": "a739893bcb2c34db",
-    "reply-refined/3": "2dd99a15bd6c0874",
-    "reply/3": "1d49e556ef15b6d6",
+    "reply-refined/3": "25a5cdf55a73e0c9",
+    "reply-refined/3+corrected": "2cd82fe72b230e78",
+    "reply/3": "79d4f894abbf4a76",
     "segment/2": "b764cf5276d051b1",
     "summarize/3": "cd7597914bfbdf5f",
-    "tree/4": "67eb766593911602",
-    "update/2": "9d39ad1c868fc3fa",
+    "tree/4": "99416ebd2cc78aef",
+    "update/2": "6b0f46330376066f",
+    "update/2+corrected": "c4f717cdcacf46b6",
 }
 """Prompt → a hash over the hashes of all its requests."""
 
-WITH_A_MODEL, WITHOUT = "a3c18dcba4d46930", "91db3b6b4f9945a3"
+WITH_A_MODEL, WITHOUT = "f69d049518acf405", "a8fc2b2b96617544"
 """The digests of what is remembered."""
 
 ASKED_OFTEN = 3
