@@ -7,6 +7,7 @@ from eunoe.schemas.memory import Memory
 from eunoe.workers.blend.prompt import MAX_CITES, BlendContext
 from eunoe.workers.blend.turn import LATEST
 from eunoe.workers.models.questions.answer_forms import InsightRow, InsightsForm
+from eunoe.workers.models.questions.markers import without_marks_of_rows
 from eunoe.workers.models.questions.prompt_lines import speakers_in
 from eunoe.workers.text.drafts import clip
 from eunoe.workers.text.names import without_names
@@ -157,13 +158,19 @@ def evidence_of(row: InsightRow, lines: Sequence[Line]) -> tuple[Line, ...]:
     return tuple(line for line in named if line.is_evidence)[-MAX_CITES:]
 
 
+def _without_marks(row: InsightRow) -> str:
+    """The text without marks of the lines and memories that it rests on."""
+    named = {*row.lines, *(int(said.removeprefix("m")) for said in row.replaces)}
+    return without_marks_of_rows(row.text, named, named)[0]
+
+
 def insights_of(answer: InsightsForm, context: BlendContext) -> tuple[Insight, ...]:
     """The insights of a valid answer."""
     return tuple(
         Insight(
             kind=InsightKind(row.kind.lower()),
             speaker=speaker_of(row, context.lines) or "",
-            text=clip(row.text),
+            text=clip(_without_marks(row)),
             evidence=evidence_of(row, context.lines),
             replaces=tuple(memory.memory_id for memory in replaced_by(row, context)),
         )

@@ -7,6 +7,7 @@ from eunoe.schemas.events import Provenance
 from eunoe.schemas.model_ports import LanguageModel, Prompt
 from eunoe.workers.models.questions.answer_forms import ReplyForm
 from eunoe.workers.models.questions.asking import CheckedQuestion, ask_question, ask_unrecorded
+from eunoe.workers.models.questions.markers import without_marks_of_rows
 from eunoe.workers.respond.offline.replier import OfflineReplier
 from eunoe.workers.respond.prompt import (
     FUSED,
@@ -53,10 +54,11 @@ class ModelReplier:
             reply = await self.offline.reply(task)
             update = {"fallback": True, "items": 1, "fell_back": 1}
             return replace(reply, made_by=reply.made_by.model_copy(update=update))
-        rows = task.rows
-        cited = tuple(rows[number] for number in sorted(set(asked.answer.cited)))
+        rows, answer = task.rows, asked.answer
+        text, marked = without_marks_of_rows(answer.text, rows, answer.cited)
+        cited = tuple(rows[number] for number in sorted({*answer.cited, *marked}))
         made_by = Provenance(code=CODE, model=self.model.name, prompt=prompt, items=1)
-        return DraftReply(asked.answer.text.strip(), cited, made_by)
+        return DraftReply(text.strip(), cited, made_by)
 
     async def _refined(self, task: ReplyTask) -> ReplyTask | None:
         """The task with notes in place of its timelines, without them if no note helps; `None` without a valid answer.

@@ -8,6 +8,7 @@ from eunoe.schemas.model_ports import Prompt
 from eunoe.schemas.relations import describe_relations
 from eunoe.workers.models.questions.answer_forms import NoteRow, ReplyForm, answer_like
 from eunoe.workers.models.questions.asking import delimited, without_marks
+from eunoe.workers.models.questions.markers import without_marks_of_rows
 from eunoe.workers.respond.context import Row, fold, write_day, write_row
 from eunoe.workers.respond.replier import ReplyTask
 from eunoe.workers.respond.times import MONTHS
@@ -144,8 +145,10 @@ def good_reply(answer: ReplyForm, rows: Mapping[int, Row]) -> ReplyForm | None:
 
     Without any where row 0 is cited: the model counted from 0, and the others are those of the next rows.
     """
-    cited = () if 0 in answer.cited else tuple(number for number in answer.cited if number in rows)
-    good = answer.model_copy(update={"cited": cited})
+    good = answer.model_copy(update={"cited": tuple(number for number in answer.cited if number in rows)})
+    if 0 in answer.cited:
+        text, _ = without_marks_of_rows(answer.text, {0, *rows}, answer.cited)
+        good = answer.model_copy(update={"cited": (), "text": text})
     return good if reply_fault(good, rows) is None else None
 
 

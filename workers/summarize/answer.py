@@ -7,6 +7,7 @@ from datetime import date, datetime
 from eunoe.schemas.events import Line
 from eunoe.schemas.memory import MemoryDraft, MemoryKind
 from eunoe.workers.models.questions.answer_forms import MemoriesForm, MemoryRow
+from eunoe.workers.models.questions.markers import without_marks_of_rows
 from eunoe.workers.models.questions.prompt_lines import speakers_in
 from eunoe.workers.summarize.prompt import MAX_CITES
 from eunoe.workers.text.drafts import clip
@@ -89,7 +90,9 @@ def drafts_of(answer: MemoriesForm, window: Window, most: int) -> list[MemoryDra
 
 def _draft(row: MemoryRow, speaker: str, evidence: tuple[Line, ...]) -> MemoryDraft:
     """The memory of a row; where the row names no kind, the rules decide the kind, and the end if it names none."""
-    text, at = _named(row.text, speaker), max(line.at for line in evidence)
+    lines = {*row.lines, row.own}
+    said, _ = without_marks_of_rows(row.text, lines, lines)
+    text, at = _named(said, speaker), max(line.at for line in evidence)
     kind = MemoryKind(row.kind) if row.kind else kind_of(text)
     ends = _end_of(row.until, kind, at)
     if ends is None and not row.kind:

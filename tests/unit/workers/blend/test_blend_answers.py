@@ -299,3 +299,10 @@ async def test_a_change_that_shares_no_word_with_any_memory_is_believed():
     proposal, _ = await desk.ask(2, "Ben: And what do you do?", "Ann: A florist now.")
     assert len(script.prompts) == 2
     assert proposal.insights[0].replaces == ("1a",)
+
+
+async def test_the_text_of_an_insight_names_no_lines_and_no_memories():
+    desk = Desk(Scripted(one(text="Ann moved from Oslo (m1) to Lyon [3].")))
+    await desk.keep(1, *MEMORIES)
+    proposal, _ = await desk.ask(2, *LINES)
+    assert proposal.insights[0].text == "Ann moved from Oslo to Lyon."

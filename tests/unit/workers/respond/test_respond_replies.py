@@ -131,6 +131,22 @@ async def test_a_reply_that_counts_rows_from_0_stays_without_citations():
     assert (answer.text, answer.cited, answer.made_by.fallback) == ("In Oslo.", (), False)
 
 
+async def test_the_numbers_of_rows_in_a_text_are_citations_and_no_part_of_it():
+    tent = row(2, "my tent is in Rome")
+    answer = await replier(Scripted(ReplyForm(cited=(1,), text="In Oslo (row 1), and the tent in Rome [2]."))).reply(
+        task(BOAT, tent)
+    )
+    assert (answer.text, answer.cited) == ("In Oslo, and the tent in Rome.", (BOAT, tent))
+
+
+async def test_the_numbers_in_a_text_that_counts_rows_from_0_are_no_citations():
+    tent = row(2, "my tent is in Rome")
+    answer = await replier(Scripted(ReplyForm(cited=(0, 1), text="In Oslo [0], and the tent in Rome [1]."))).reply(
+        task(BOAT, tent)
+    )
+    assert (answer.text, answer.cited) == ("In Oslo, and the tent in Rome.", ())
+
+
 class Narrow(Scripted):
     """Takes prompts up to so many characters."""
 

@@ -410,6 +410,11 @@ async def test_a_good_answer_takes_one_call_and_cites_whole_lines():
     assert f"[4] Ben (Wed 2026-03-04): {FROM_MEMORY} You live" in prompt.user
 
 
+async def test_the_text_of_a_memory_names_no_lines():
+    (draft,) = (await ask(Scripted([GOOD | {"text": GOOD["text"].removesuffix(".") + " [5] (line 5)."}]))).drafts
+    assert draft.text == GOOD["text"]
+
+
 async def test_the_name_of_a_speaker_in_place_of_the_number_loses_no_memory():
     class Written(Scripted):
         async def answer(self, prompt: Prompt, form: type[BaseModel], *, urgent: bool = False):
