@@ -180,6 +180,16 @@ async def test_an_answer_may_come_as_the_call_of_a_tool(arguments: object):
         assert len(asked) == 1
 
 
+async def test_an_answer_may_come_as_a_stream_of_events_that_nobody_asked_for():
+    def event(finish_reason: str | None, **delta: str) -> str:
+        return f"data: {json.dumps({'choices': [{'delta': delta, 'finish_reason': finish_reason}]})}\n\n"
+
+    stream = event(None, content='{"question": ') + event("stop", content='"Who?"}') + "data: [DONE]\n\n"
+    async with answering(Body(stream, type="text/event-stream")) as (asked, model):
+        assert (await model.answer(WHO, QuestionForm)).question == "Who?"
+        assert len(asked) == 1
+
+
 @pytest.mark.parametrize("calls", [[], [None], {}, [{"function": None}], [{"function": {"arguments": 7}}]])
 async def test_no_call_of_a_tool_is_an_empty_answer(calls: object):
     message = {"role": "assistant", "content": None, "tool_calls": calls}

@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 import orjson
 
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
+from eunoe.workers.models.endpoint.event_stream import is_event_stream, joined_events
 from eunoe.workers.models.questions.json_text import without_thoughts
 
 Json = Mapping[str, Any]
@@ -70,7 +71,12 @@ class ErrorInBody(Exception):
 
 
 def _parsed(content: bytes) -> object:
-    """The JSON document, also one with lone surrogates in it, such as half of an emoji. Raises ``ValueError``."""
+    """The JSON document, also one with lone surrogates in it, such as half of an emoji; that of a stream of events.
+
+    Raises ``ValueError``.
+    """
+    if is_event_stream(content):
+        return joined_events(content)
     try:
         return orjson.loads(content)
     except ValueError:

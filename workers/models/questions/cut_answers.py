@@ -5,9 +5,10 @@ from typing import Final, TypeVar
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
+from eunoe.workers.models.questions.fitting import MAX_OBJECTS, item_list
 from eunoe.workers.models.questions.json_text import DECODER, json_part
 from eunoe.workers.models.questions.prompt_lines import prompt_tokens
-from eunoe.workers.models.questions.reading import MAX_OBJECTS, item_list, salvaged
+from eunoe.workers.models.questions.reading import salvaged
 
 FormT = TypeVar("FormT", bound=Value)
 

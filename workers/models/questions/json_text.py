@@ -18,6 +18,10 @@ _BARE_CHANNEL, _BARE_FINAL = "analysis", "assistantfinal"
 _MARK = re.compile(rf"{_LEFT}/?{_NAMES}{_RIGHT}|<\|channel\|>|\A\s*{_BARE_CHANNEL}", re.IGNORECASE)
 _JSON = re.compile(r"[{\[]\s*[\"{\]}]")
 """The beginning of an object, or of a list of objects."""
+_QUOTE = '\\"'
+_WORDS: Final = {"None": "null", "True": "true", "False": "false"}
+_OTHER = re.compile(r'"(?:[^"\\]|\\.)*+"|\'(?:[^\'\\]|\\.)*+\'|“[^“”]*+”|\b(?:None|True|False)\b', re.DOTALL)
+"""Strings, also of Python or in typographic quotation marks, and the words of Python."""
 _ALMOST = re.compile(r'"(?:[^"\\]|\\.)*+\\?(?:"|\Z)|//[^\n]*|/\*[^*]*\*/|,(?=\s*[}\]])', re.DOTALL)
 """Strings, comments, and commas behind the last item."""
 
@@ -25,12 +29,14 @@ _ALMOST = re.compile(r'"(?:[^"\\]|\\.)*+\\?(?:"|\Z)|//[^\n]*|/\*[^*]*\*/|,(?=\s*
 def json_part(text: str) -> str:
     """The text of an answer without thoughts, with its JSON mended if that makes it readable.
 
-    Mended are commas behind the last item, comments, and JSON that is written as a string.
+    Mended are commas behind the last item, comments, JSON that is written as a string, and what is written as a
+    dictionary of Python or with typographic quotation marks.
     """
     bare = without_thoughts(text)
     if _begins_readably(bare):
         return bare
-    for other in (_unquoted(bare), _mended(bare)):
+    mended = _mended(bare)
+    for other in (_unquoted(bare), mended, _retold(mended)):
         if _begins_readably(other):
             return other
     return bare
@@ -75,6 +81,21 @@ def _is_json_alone(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return _MARK.search(text[: opening.start()]) is None and _MARK.search(text, end) is None
+
+
+def _retold(text: str) -> str:
+    """The text from its first bracket on, with the strings and words of other notations as those of JSON."""
+    opening = OPENING.search(text)
+    return "" if opening is None else _OTHER.sub(_token, text[opening.start() :])
+
+
+def _token(found: re.Match[str]) -> str:
+    """A string or word as JSON writes it."""
+    token = found.group()
+    if token[0] in "'“":
+        inner = token[1:-1].replace("\\'", "'").replace(_QUOTE, '"').replace('"', _QUOTE)
+        return f'"{inner}"'
+    return token if token[0] == '"' else _WORDS[token]
 
 
 def _begins_readably(text: str) -> bool:

@@ -1,22 +1,30 @@
 """Lenient reading of answers: JSON out of prose, fences and thoughts, without fields that the form does not know."""
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
-from eunoe.workers.models.questions import answer_forms
-from eunoe.workers.models.questions.answer_forms import is_nothing, spec_of
+from eunoe.workers.models.questions.answer_forms import spec_of
+from eunoe.workers.models.questions.fitting import fitted, item_list, item_of, made_item, placed_objects
 from eunoe.workers.models.questions.json_text import DECODER, OPENING, json_part, without_thoughts
 
 FormT = TypeVar("FormT", bound=Value)
 
-MAX_OBJECTS = 200
+_LEAST_FIELDS = 2
+"""Fields by which an object on its own is known as an item."""
+_CORRECTED = re.compile(
+    r"(?i)\b(?:wait|actually|correct(?:ed|ion|ing)?|revis(?:ed|ion|ing)|mistake|fixed|final answer)\b"
+)
+"""Words with which a model takes back the answer before."""
+_NEXT_TURN = re.compile(r"(?im)^\W{0,9}(?:user|human|assistant|system|question|example)\b|<\|")
+"""The beginning of another turn, which a model makes up that does not stop, or of an example."""
 _BETWEEN = " \n\r\t,;"
 """Characters between objects that belong together."""
 
@@ -24,6 +32,7 @@ _BETWEEN = " \n\r\t,;"
 def read_answer(text: str, form: type[FormT]) -> FormT:
     """Read an answer's text: the first JSON object in it that fits the form and is not the prompt's example.
 
+    One behind it by which the model corrects it counts; objects that are items of the form's list make an answer, too.
     Thoughts, fences, prose and unknown fields are dropped; so are numbered items that do not fit, which their callers
     miss, and notes. Other items are missed by nobody: one that does not fit is a fault of the answer. Raises
     `AnswerInvalid`, which names the fault and the field and never quotes the answer.
@@ -31,12 +40,12 @@ def read_answer(text: str, form: type[FormT]) -> FormT:
     first: ValidationError | None = None
     repeated: FormT | None = None
     other = "the answer is not valid JSON"
-    objects = _placed_objects(json_part(text))
+    objects = placed_objects(json_part(text))
     for before, found in objects:
         if _is_item(found, form, before):
             continue
         try:
-            answer = _fitted(found, form, dropping=False)
+            answer = fitted(found, form, dropping=False)
         except ValidationError as error:
             first = first or error
         except ValueError:
@@ -45,29 +54,66 @@ def read_answer(text: str, form: type[FormT]) -> FormT:
             if found != _example(form):
                 return _with_further(answer, objects)
             repeated = repeated or answer
+    repeated = repeated or (_listed_alone(text, form) if first is None else None)
     if repeated is not None:
         return repeated
     raise AnswerInvalid(other if first is None else name_faults(first), AnswerFault.UNREADABLE, text)
 
 
 def _with_further(answer: FormT, objects: Iterator[tuple[str, Any]]) -> FormT:
-    """The answer with the items of the objects behind it, where each has one: some models write one for each item."""
-    form = type(answer)
-    listed = item_list(form)
+    """The answer that those behind it correct, or else with their items, where each has one, as some models write."""
+    behind = [*objects]
+    for before, found in behind:
+        if _CORRECTED.search(before) and not _NEXT_TURN.search(before):
+            with suppress(ValueError):
+                answer, behind = _corrected_by(answer, fitted(found, type(answer), dropping=False)), []
+    return _with_items(answer, behind)
+
+
+def _corrected_by(answer: FormT, later: FormT) -> FormT:
+    """The later answer; where items have numbers, with those of the first that it does not name."""
+    listed = item_list(type(answer))
+    if listed is None or "n" not in listed[1].model_fields:
+        return later
+    items = {item.n: item for one in (answer, later) for item in getattr(one, listed[0])}
+    return type(answer).model_validate({listed[0]: [*items.values()]})
+
+
+def _with_items(answer: FormT, behind: Sequence[tuple[str, Any]]) -> FormT:
+    """The answer of one item with the items of the objects behind it, where each has one."""
+    listed = item_list(type(answer))
     items: list[Value] = [] if listed is None else [*getattr(answer, listed[0])]
     if listed is None or len(items) != 1:
         return answer
-    for before, found in objects:
+    for before, found in behind:
         if before.strip(_BETWEEN):
             break
         try:
-            more = getattr(_fitted(found, form, dropping=False), listed[0])
+            more = getattr(fitted(found, type(answer), dropping=False), listed[0])
         except ValueError:
             break
         if len(more) != 1:
             break
         items += [item for item in more if item not in items]
-    return form.model_validate({listed[0]: items})
+    return type(answer).model_validate({listed[0]: items})
+
+
+def _listed_alone(text: str, form: type[FormT]) -> FormT | None:
+    """The form with all objects of a text as its items, each whole and on its own; `None` where one is no item."""
+    listed, part = item_list(form), json_part(text)
+    if listed is None:
+        return None
+    items, at = [], 0
+    while (opening := OPENING.search(part, at)) is not None:
+        try:
+            found, at = DECODER.raw_decode(part, opening.start())
+        except (ValueError, RecursionError):
+            return None
+        item = made_item(found, listed[1])
+        if item is None or len(found.keys() & listed[1].model_fields.keys()) < _LEAST_FIELDS:
+            return None
+        items.append(item)
+    return form.model_validate({listed[0]: items}) if items else None
 
 
 def _fault_of_other(found: object, form: type[Value], before: str) -> str:
@@ -107,7 +153,7 @@ def _is_item(found: object, form: type[Value], before: str) -> bool:
         and found.keys() <= item.model_fields.keys()
         and before.rpartition(f'"{name}"')[2].lstrip(" :\n\t").startswith("[")
         for name, field in form.model_fields.items()
-        for item in (_item_of(field.annotation),)
+        for item in (item_of(field.annotation),)
     )
 
 
@@ -116,7 +162,7 @@ def readable_part(text: str, form: type[FormT]) -> FormT | None:
     listed = item_list(form)
     for found in _objects(json_part(text)) if listed is not None else ():
         with suppress(ValueError):
-            part = _fitted(found, form, dropping=True)
+            part = fitted(found, form, dropping=True)
             return part if listed is not None and getattr(part, listed[0]) else None
     return None
 
@@ -142,128 +188,13 @@ def salvaged(text: str, form: type[FormT]) -> FormT | None:
     if listed is None:
         return None
     name, item = listed
-    items = [made for found in _objects(json_part(text)) if (made := _made(found, item)) is not None]
+    items = [made for found in _objects(json_part(text)) if (made := made_item(found, item)) is not None]
     return form.model_validate({name: items}) if items else None
 
 
 def _objects(text: str) -> Iterator[Any]:
-    """The objects of `_placed_objects` alone."""
-    return (found for _, found in _placed_objects(text))
-
-
-def _placed_objects(text: str) -> Iterator[tuple[str, Any]]:
-    """The balanced JSON objects and lists in a text: the outermost first, then those in what is not whole.
-
-    Each comes with the text before it, from the first object on that is not whole.
-    """
-    at = tried = last = 0
-    broken = False
-    while tried < MAX_OBJECTS and (opening := OPENING.search(text, at)) is not None:
-        tried += 1
-        try:
-            found, end = DECODER.raw_decode(text, opening.start())
-        except (ValueError, RecursionError):
-            at, broken = opening.end(), True
-            continue
-        before = text[last : opening.start()]
-        at, last = end, last if broken else end
-        if not _encodable(text[opening.start() : end], found):
-            continue
-        yield before, found
-        yield from ((before, part) for part in _inner(found))
-
-
-def _encodable(written: str, found: object) -> bool:
-    """Whether a JSON value has no lone surrogates, which are no text."""
-    if "\\u" not in written:
-        return True
-    try:
-        json.dumps(found, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _inner(found: object) -> Iterator[Any]:
-    """Objects one level down: ``{"answer": {…}}``."""
-    if isinstance(found, dict):
-        yield from (part for part in found.values() if isinstance(part, dict))
-
-
-def _fitted(found: object, form: type[FormT], *, dropping: bool) -> FormT:
-    """The form with the fields of ``found``; raises ``ValueError`` where it has none of the form's.
-
-    ``dropping``: without any item that does not fit, also where nobody would miss it.
-    """
-    if spec_of(form) is None:
-        with suppress(ValidationError):
-            return form.model_validate(found)
-    listed = item_list(form)
-    if isinstance(found, list):
-        if listed is None or not any(isinstance(part, dict) for part in found):
-            raise ValueError("a list is no answer")  # nor are the numbers in what is no JSON
-        found = {listed[0]: found}
-    if not isinstance(found, dict) or not found.keys() & form.model_fields.keys():
-        raise ValueError("none of the form's fields")
-    return form.model_validate(_pruned(found, form, dropping=dropping))
-
-
-def _pruned(found: Mapping[str, Any], form: type[Value], *, dropping: bool = True) -> dict[str, Any]:
-    """The known fields; of a list of items of a fixed form those that fit."""
-    whole = spec_of(form) is None and form.__module__ != answer_forms.__name__
-    kept = {name: found[name] for name in form.model_fields if name in found}
-    for name, value in kept.items():
-        item = _item_of(form.model_fields[name].annotation)
-        if item is not None:
-            missed = dropping or "n" in item.model_fields or len(form.model_fields) > 1
-            kept[name] = _items(value, item, whole=whole, dropping=missed)
-    return kept
-
-
-def _items(value: object, item: type[Value], *, whole: bool, dropping: bool) -> object:
-    if isinstance(value, dict):  # {"1": {…}, "2": {…}}, or a single item
-        value = [value] if value.keys() & item.model_fields.keys() else _numbered(value)
-    if value is None or (isinstance(value, str) and is_nothing(value)):
-        return []
-    if not isinstance(value, list):
-        return value
-    made = [_made(part, item) for part in value]
-    if whole and None in made:
-        return value
-    if not dropping:
-        return [part if one is None else one for part, one in zip(value, made, strict=True)]
-    return [one for one in made if one is not None]
-
-
-def _numbered(found: Mapping[str, Any]) -> list[Any]:
-    """``{"1": {…}, "pair_2": {…}}`` as a list, each item with its key as its number."""
-    return [{"n": key, **part} if isinstance(part, dict) else part for key, part in found.items()]
-
-
-def _made(found: object, item: type[Value]) -> Value | None:
-    if not isinstance(found, dict):
-        return None
-    try:
-        return item.model_validate(_pruned(found, item))
-    except ValidationError:
-        return None
-
-
-def item_list(form: type[Value]) -> tuple[str, type[Value]] | None:
-    """The name and the items of the form's only field, where that is a list of objects."""
-    if len(form.model_fields) != 1:
-        return None
-    (name, field) = next(iter(form.model_fields.items()))
-    item = _item_of(field.annotation)
-    return None if item is None else (name, item)
-
-
-def _item_of(annotation: object) -> type[Value] | None:
-    """The class of the items of ``tuple[Item, ...]``; `None` for any other annotation."""
-    if get_origin(annotation) not in (tuple, list):
-        return None
-    item = get_args(annotation)[0]
-    return item if isinstance(item, type) and issubclass(item, Value) else None
+    """The objects of `placed_objects` alone."""
+    return (found for _, found in placed_objects(text))
 
 
 def name_faults(error: ValidationError) -> str:

@@ -277,8 +277,8 @@ def test_a_fault_is_named_without_the_content(text: str, fault: str):
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("{“memories”: [{“speaker”: 1, “text”: “x”, “own”: 3, “lines”: [3]}]}", "not valid JSON"),
-        ("{'memories': [{'speaker': 1, 'text': 'x', 'own': 3, 'lines': [3]}]}", "not valid JSON"),
+        ("{“memories”: [{“speaker”: 1, “text”: “she said “x””, “own”: 3, “lines”: [3]}]}", "not valid JSON"),
+        ("{'memories': [{'speaker': 1, 'text': 'it's x', 'own': 3, 'lines': [3]}]}", "not valid JSON"),
         ('{"memories": [{"speaker": 1, "text": "x", "own": 3, "lines": [3]]}', "not valid JSON"),
         ('{"Facts": [{"speaker": 1, "text": "x", "own": 3, "lines": [3]}]}', "none of the fields memories"),
     ],

@@ -21,7 +21,7 @@ ROWS = range(1, 20)
     ],
 )
 def test_a_mark_of_rows_is_taken_out_and_its_numbers_are_known(text: str, bare: str, named: set[int]):
-    assert without_marks_of_rows(text, ROWS, ()) == (bare, named)
+    assert without_marks_of_rows(text, ROWS, ()) == (bare, frozenset(named))
 
 
 @pytest.mark.parametrize("text", ["You live in Lyon[3].", "You live in Lyon (row 3).", "You live in Lyon (rows 3, 4)."])
