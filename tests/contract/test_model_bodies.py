@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -13,11 +13,12 @@ from aiohttp import web
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Refused, Unavailable
 from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.endpoint.client import Endpoint
-from eunoe.workers.models.endpoint.dialect import Formatting
+from eunoe.workers.models.endpoint.dialect import Dialect, Formatting, Sampling
 from eunoe.workers.models.endpoint.language_model import OpenAIModel, OpenAISettings
 from eunoe.workers.models.endpoint.profile import Profile
 from eunoe.workers.models.endpoint.retrying import RetryEnvironment, RetryPolicy
 from eunoe.workers.models.questions.answer_forms import QuestionForm, SummariesForm, SummaryRow, answer_like
+from eunoe.workers.models.questions.asking import ask_checked
 from eunoe.workers.models.questions.items import ItemQuestion, ask_items
 
 WHO = Prompt(name="question/9", system=answer_like(QuestionForm), user="Ann speaks of Rex.", max_tokens=256)
@@ -178,6 +179,51 @@ async def test_an_answer_may_come_as_the_call_of_a_tool(arguments: object):
     async with answering(called) as (asked, model):
         assert (await model.answer(WHO, QuestionForm)).question == "Who?"
         assert len(asked) == 1
+
+
+def refused(message: str, status: int = 400, **more: object) -> Body:
+    return Body({"error": {"message": message, "type": "invalid_request_error", **more}}, status)
+
+
+@pytest.mark.parametrize(
+    ("message", "refuses"),
+    [
+        ("Unrecognized request argument supplied: seed", lambda body: "seed" in body),
+        ("No endpoints found that can handle the requested parameters.", lambda body: "response_format" in body),
+    ],
+)
+async def test_what_an_endpoint_does_not_know_is_left_out(message: str, refuses: Callable[[dict[str, Any]], bool]):
+    status = 404 if message.startswith("No") else 400
+
+    def answer(body: dict[str, Any]) -> Body:
+        return refused(message, status) if refuses(body) else completion()
+
+    async with answering(answer) as (asked, plain):
+        settings = replace(plain.settings, sampling=Sampling(seed=7))
+        model = OpenAIModel(settings)
+        for _ in range(2):
+            assert (await model.answer(WHO, QuestionForm)).question == "Who?"
+        await model.aclose()
+        assert len(asked) == (3 if status == 400 else 5)
+
+
+async def test_an_answer_that_an_endpoint_refuses_itself_is_read_or_corrected():
+    damaged = refused("Failed to validate JSON.", code="json_validate_failed", failed_generation='{"question": "Wh')
+    almost = refused("Failed to validate JSON.", code="json_validate_failed", failed_generation="{'question': 'Who?'}")
+    async with answering(damaged, almost) as (asked, model):
+        found = await ask_checked(model, WHO, QuestionForm, lambda answer: None)
+        assert found.answer == QuestionForm(question="Who?")
+        assert len(asked) == 2
+        assert model.profile.now.dialect == Dialect()
+
+
+async def test_an_answer_that_an_endpoint_refuses_because_it_was_cut_is_cut():
+    message = "Failed to generate JSON: max completion tokens reached before generating a valid document"
+    cut = refused(message, code="json_validate_failed", failed_generation='{"question": "Wh')
+    async with answering(cut) as (_, model):
+        with pytest.raises(AnswerInvalid) as caught:
+            await model.answer(WHO, QuestionForm)
+    assert caught.value.fault is AnswerFault.CUT
 
 
 async def test_an_answer_may_come_as_a_stream_of_events_that_nobody_asked_for():

@@ -10,7 +10,7 @@ import httpx2
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Unavailable
 from eunoe.streams.tracing import step
 from eunoe.workers.models.endpoint.client import Endpoint, call_attributes, fault_of, refusal_of, status_error
-from eunoe.workers.models.endpoint.completion import Completion, ErrorInBody
+from eunoe.workers.models.endpoint.completion import Completion, ErrorInBody, completion_refused
 from eunoe.workers.models.endpoint.limit import InFlightLimit
 from eunoe.workers.models.endpoint.refusals import RefusalKind
 from eunoe.workers.models.endpoint.retrying import Transient
@@ -95,6 +95,8 @@ class ChatRequests:
                 response = await self._client.post(CHAT, cast_to=httpx2.Response, body=asked)
             return self._read(response)
         except APIStatusError as error:
+            if (refused := completion_refused(error.body)) is not None:
+                return refused
             fault = fault_of(error, self._endpoint, self._clock())
             if isinstance(fault, Transient) or refusal_of(error).kind in _FINAL:
                 raise fault from None

@@ -61,6 +61,17 @@ class Completion:
         )
 
 
+def completion_refused(error: object) -> Completion | None:
+    """The answer that an error document holds; `None` for any other error.
+
+    Groq checks the JSON of an answer itself, and refuses the request for an answer that is none or was cut off.
+    """
+    if not isinstance(error, dict) or error.get("code") != "json_validate_failed":
+        return None
+    was_cut = "max completion tokens" in str(error.get("message")).casefold()
+    return Completion(_text(error.get("failed_generation")), "length" if was_cut else "stop", False, None)
+
+
 class ErrorInBody(Exception):
     """A response of status 200 tells an error, as gateways do whose provider fails after they have begun to answer."""
 

@@ -113,10 +113,14 @@ _MODEL_PHRASES: Final = (
     "unknown model",
     "is not a valid model",
 )
+_WITHOUT_PARAMETERS: Final = "can handle the requested parameters"
+"""OpenRouter's 404 where a model has providers, and none that takes what was asked for."""
 _MODEL_CODES: Final = frozenset({"model_not_found", "deploymentnotfound", "invalid_api_key"})
 
 
 def _is_deployment(status: int, code: str, param: str, said: str) -> bool:
+    if _WITHOUT_PARAMETERS in said:
+        return False
     if status in (403, 404, 405) or code in _MODEL_CODES:
         return True
     return any(phrase in said for phrase in _KEY_PHRASES) or (
@@ -221,7 +225,22 @@ def _first(patterns: Iterable[re.Pattern[str]], text: str) -> int | None:
 _QUOTED: Final = re.compile(r"[`'\"“‘]([A-Za-z_][A-Za-z_.]{2,60})[`'\"”’]")
 
 
+_UNQUOTED: Final = tuple(
+    map(
+        re.compile,
+        (
+            r"(?i)(?:argument|parameter)s?(?: not supported)?(?: \w{1,12}){0,3}: ([a-z_]{3,60}(?:, [a-z_]{3,60}){0,9})",
+            r"(?i)\bsupport parameter ([a-z_]{3,60})",
+            r"(?i)(?:\A|[\"'] ?)([a-z_]{3,60}) is not supported\b",
+        ),
+    )
+)
+"""Names without quotation marks, where a message says that it is of parameters: it may repeat a prompt elsewhere."""
+
+
 def _named(param: str, message: str) -> frozenset[str]:
-    """The parameters of ours in ``param``, and in quotation marks in the message."""
+    """The parameters of ours in ``param``, in quotation marks in the message, or named as parameters by it."""
     words = [*param.split("."), *(word for quoted in _QUOTED.findall(message) for word in quoted.split("."))]
-    return frozenset(word.casefold() for word in words) & _OURS
+    words += [word for pattern in _UNQUOTED for listed in pattern.findall(message) for word in listed.split(", ")]
+    plain = {word.casefold().replace("_", "") for word in words}
+    return frozenset(name for name in _OURS if name.replace("_", "") in plain)
