@@ -106,6 +106,15 @@ async def test_a_text_that_is_too_long_for_a_model_is_cut_and_stops_nothing(word
             await embedder.embed(["some text"])
 
 
+@pytest.mark.parametrize("shown", [lambda texts: texts[:1], lambda texts: ["".join(texts)]], ids=["first", "fused"])
+async def test_a_server_with_one_vector_for_all_texts_is_asked_for_each(shown: Callable[[Sequence[str]], list[str]]):
+    async with embedding(lambda texts: rows(shown(texts))) as (asked, embedder):
+        assert lengths(await embedder.embed(TEXTS)) == [1, 2, 3, 4]
+        assert len(asked) == 7
+        assert lengths(await embedder.embed(TEXTS)) == [1, 2, 3, 4]
+        assert len(asked) == 11
+
+
 async def test_a_server_that_takes_few_texts_at_once_gets_few():
     def answer(texts: Sequence[str]) -> web.Response:
         return error(400, "at most 10 requests can be in one batch") if len(texts) > 10 else rows(texts)

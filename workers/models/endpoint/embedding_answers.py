@@ -14,14 +14,15 @@ Vector = NDArray[np.float32]
 
 
 def read_vectors(content: bytes, wanted: int) -> list[Vector | None] | None:
-    """The vectors in the order of the texts; `None` for JSON with another number of them than ``wanted``.
+    """The vectors in the order of the texts; `None` for JSON without vectors, or with more of them than ``wanted``.
 
-    In place of a vector that has no numbers, or numbers that are none, stands `None`. Raises ``ValueError`` for content
-    that is no JSON, `ErrorInBody` for an error in place of an answer.
+    There may be fewer: then nobody knows of which texts they are. In place of a vector that has no numbers, or numbers
+    that are none, stands `None`. Raises ``ValueError`` for content that is no JSON, `ErrorInBody` for an error in place
+    of an answer.
     """
     parsed = orjson.loads(content)
     data = parsed.get("data") if isinstance(parsed, dict) else None
-    if not isinstance(data, list) or len(data) != wanted:
+    if not isinstance(data, list) or not 0 < len(data) <= wanted:
         told = parsed.get("error") if isinstance(parsed, dict) and not data else None
         if told:
             raise ErrorInBody(told if isinstance(told, dict) else {"message": str(told)})

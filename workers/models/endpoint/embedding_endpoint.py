@@ -195,6 +195,8 @@ class EndpointEmbedder:
             raise status_error(told.error, answer.request) from None
         if found is None:
             raise Transient(f"{where} returned another number of vectors than texts", may_be_of_request=True)
+        if len(found) < wanted:  # some models and proxies make one vector of all texts, or of the first alone
+            raise _TooMuch(f"{where} returned fewer vectors than texts", may_be_of_text=False)
         rows = [row for row in found if row is not None]
         if any(len(row) != self.dimensions for row in rows):
             longest = max(map(len, rows))
