@@ -19,6 +19,8 @@ _MARK = re.compile(rf"{_LEFT}/?{_NAMES}{_RIGHT}|<\|channel\|>|\A\s*{_BARE_CHANNE
 _JSON = re.compile(r"[{\[]\s*[\"{\]}]")
 """The beginning of an object, or of a list of objects."""
 _QUOTE = '\\"'
+_OTHER_OBJECT = re.compile(r"{\s{0,99}['“]")
+"""The beginning of an object in another notation: an empty list in it is no answer."""
 _WORDS: Final = {"None": "null", "True": "true", "False": "false"}
 _OTHER = re.compile(r'"(?:[^"\\]|\\.)*+"|\'(?:[^\'\\]|\\.)*+\'|“[^“”]*+”|\b(?:None|True|False)\b', re.DOTALL)
 """Strings, also of Python or in typographic quotation marks, and the words of Python."""
@@ -100,8 +102,8 @@ def _token(found: re.Match[str]) -> str:
 
 def _begins_readably(text: str) -> bool:
     """Whether the first object or list of objects in a text is whole JSON."""
-    found = _JSON.search(text)
-    if found is None:
+    found, other = _JSON.search(text), _OTHER_OBJECT.search(text)
+    if found is None or (other is not None and other.start() < found.start()):
         return False
     try:
         DECODER.raw_decode(text, found.start())

@@ -33,6 +33,11 @@ def test_other_notations_are_read_as_they_are_meant(text: str):
     assert (memory.text, memory.until, memory.own) == (MEMORY["text"], "", 3)
 
 
+@pytest.mark.parametrize("text", ["{'memories': []}", "{“memories”: []}", "Here: {'memories': [], 'note': None}"])
+def test_an_empty_list_is_read_in_other_notations(text: str):
+    assert read_answer(text, MemoriesForm).memories == ()
+
+
 @pytest.mark.parametrize("text", ["{'question': 'Ann's cat?'}", "{'question': \"What of it?}", "pairs:\n  - n: 1"])
 def test_what_is_not_surely_meant_is_asked_for_again(text: str):
     with pytest.raises(AnswerInvalid, match="not valid JSON"):
