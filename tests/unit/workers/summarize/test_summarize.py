@@ -411,7 +411,7 @@ async def test_a_good_answer_takes_one_call_and_cites_whole_lines():
 
 
 async def test_the_text_of_a_memory_names_no_lines():
-    (draft,) = (await ask(Scripted([GOOD | {"text": GOOD["text"].removesuffix(".") + " [5] (line 5)."}]))).drafts
+    (draft,) = (await ask(Scripted([GOOD | {"text": str(GOOD["text"]).removesuffix(".") + " [5] (line 5)."}]))).drafts
     assert draft.text == GOOD["text"]
 
 
