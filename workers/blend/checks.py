@@ -123,7 +123,7 @@ def _place_of(said: str, row: InsightRow, context: BlendContext) -> int | None:
 
 
 def _shown(said: str) -> str:
-    """What a row gives for a memory, as far as a correcting question may repeat it: an id or a number."""
+    """The id or number that a row gives for a memory, as far as a correcting question may repeat it."""
     return said if said.removeprefix("m").lstrip("-").isdecimal() else "what is no id of a memory"
 
 

@@ -44,7 +44,7 @@ def without_marks_of_rows(text: str, offered: Collection[int], cited: Collection
 
 
 def _marks(text: str) -> Iterator[re.Match[str]]:
-    """What looks like a mark outside of code."""
+    """All that looks like a mark, outside of code."""
     if not any(bracket in text for bracket in "[【("):
         return
     code = [found.span() for found in _CODE.finditer(text)] if "`" in text else []
