@@ -139,8 +139,8 @@ _CHANGES = (
         re.compile(r"\b(?:takes?|taking|is on|are on|put (?:[\w'-]{1,30} ){1,3}on|(?:was|were|has been) prescribed|"
                    r"prescribed) "
                    r"(?:\d[\d.,]{0,6} ?(?:mg|mcg|ml|g) (?:of )?)?" + _OBJECT),
-        re.compile(r"\b(?:stopped|quit|came off|(?:took|taken|weaned) (?:[\w'-]{1,30} ){1,3}off|no longer takes?) (?:taking )?"
-                   + _OBJECT),
+        re.compile(r"\b(?:stopped|quit|came off|(?:took|taken|weaned) (?:[\w'-]{1,30} ){1,3}off|"
+                   r"no longer takes?) (?:taking )?" + _OBJECT),
         "it is not taken any more",
         Same.HEAD,
     ),
