@@ -153,5 +153,5 @@ def _keys_of(entry: object) -> Iterator[jwt.PyJWK]:
         return
     unnamed = entry.get("kty") == "RSA" and not entry.get("alg")
     for algorithm in _OF_RSA if unnamed else (None,):
-        with suppress(jwt.PyJWTError, ValueError, TypeError):
+        with suppress(jwt.PyJWTError, ValueError, TypeError, NotImplementedError):
             yield jwt.PyJWK(entry, algorithm)

@@ -69,6 +69,13 @@ async def test_keys_that_cannot_be_read_again_serve_up_to_a_bound(path, clock, k
     assert await keys.find("k1", "ES256") is not None
 
 
+async def test_an_entry_for_no_algorithm_takes_nothing_from_the_keys_beside_it(path, keys):
+    unsigned = {"kty": "RSA", "kid": "k0", "alg": "none"}
+    path.write_text(json.dumps({"keys": [unsigned, *json.loads(path.read_text())["keys"]]}))
+    assert await keys.find("k1", "ES256") is not None
+    assert await keys.find("k0", "none") is None
+
+
 class Provider:
     """An identity provider that answers when ``gate`` opens, and counts."""
 
