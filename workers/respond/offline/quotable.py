@@ -24,8 +24,8 @@ from eunoe.workers.respond.offline.whose import (
     asks_age,
     asks_of_self,
     is_state_over,
-    may_name,
     named_thing,
+    naming,
     people_asked,
     state_asked,
     subjects_asked,
@@ -209,8 +209,10 @@ class Quotable:
         total = sum(wanted.values()) or 1.0
         thing = named_thing(self.question)
         if thing is not None:  # the name of something else is no answer
-            stems = kindred(thing)
-            texts = [text if may_name(text, stems) else without_name_words(text) for text in texts]
+            named = naming(texts, kindred(thing))
+            texts = [
+                text if is_named else without_name_words(text) for text, is_named in zip(texts, named, strict=True)
+            ]
         texts = [without_moved_things(self.question, text) for text in texts]
         found = [frozenset(terms(text, drop=self.speakers)) for text in texts]
         return np.asarray(

@@ -18,8 +18,8 @@ from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.offline.quotable import Floats, Quotable, adjoin, answered, flags, kindred, replied
 from eunoe.workers.respond.offline.whose import (
     gives_a_name,
-    may_name,
     named_thing,
+    naming,
 )
 from eunoe.workers.respond.times import names_days, read_times, time_fit
 from eunoe.workers.text.capitals import CAPITAL
@@ -156,7 +156,7 @@ def _named(quotable: Quotable) -> Floats:
     if thing is None:
         return flags(map(gives_a_name, texts))
     stems = kindred(thing)
-    return flags(may_name(text, stems) for text in texts)
+    return flags(naming(texts, stems))
 
 
 def _state_told(quotable: Quotable, weights: QuoteWeights) -> Floats:

@@ -1,7 +1,7 @@
 """Reads whose thing a question asks about: the name of somebody's dog, or the job of the asker. English only."""
 
 import re
-from collections.abc import Callable, Collection, Set
+from collections.abc import Callable, Collection, Sequence, Set
 
 from eunoe.workers.respond.offline.others import KIN
 from eunoe.workers.text.capitals import CAPITAL
@@ -30,6 +30,11 @@ _KNOWN_THINGS = frozenset(
     )
 )
 """Stems of things that a name in the same text more likely names."""
+_CHILDREN = frozenset(
+    terms("son daughter kid child children baby boy girl grandson granddaughter grandchild niece nephew")
+)
+"""Stems of those who were born not long ago."""
+_NEWBORN = frozenset(terms("girl boy baby born twins"))
 _NAME_WORDS = re.compile(r"\b(?:names?|called|named)\b", re.IGNORECASE)
 _OF_SELF = re.compile(
     r"\b(?:am|was|do|did|have|had|can|could|should|must|may|will|would)(?:n['’]t)? I\b", re.IGNORECASE
@@ -78,17 +83,30 @@ def without_name_words(text: str) -> str:
     return _NAME_WORDS.sub(" ", text)
 
 
+def tells_name(text: str, stems: Collection[str]) -> bool:
+    """Whether a text names a thing whose word has one of the stems: "a dog called Rex", "my dog Rex"."""
+    things = [word for word in _WORD.finditer(text) if not set(terms(word.group())).isdisjoint(stems)]
+    return bool(things) and (gives_a_name(text) or any(_NAME_BEHIND.match(text, thing.end()) for thing in things))
+
+
 def may_name(text: str, stems: Collection[str]) -> bool:
     """Whether a text names a thing whose word has one of the stems, or something that it does not say.
 
-    "A dog called Rex", "my dog Rex", "her name is Pepper"; of no person "it's called Pepper".
+    "Her name is Pepper"; of no person "it's called Pepper", and "It's a girl! Her name is Pepper" of a child only.
     """
-    things = [word for word in _WORD.finditer(text) if not set(terms(word.group())).isdisjoint(stems)]
-    if not things:
-        found = _NAMED_BEFORE.search(text)
-        may_be = found is not None and (found["thing"] is None or KIN.isdisjoint(stems))
-        return may_be and _KNOWN_THINGS.isdisjoint(terms(text))
-    return gives_a_name(text) or any(_NAME_BEHIND.match(text, thing.end()) for thing in things)
+    words = frozenset(terms(text))
+    if not words.isdisjoint(stems):
+        return tells_name(text, stems)
+    found = _NAMED_BEFORE.search(text)
+    if found is None or not (_KNOWN_THINGS.isdisjoint(words) and (found["thing"] is None or KIN.isdisjoint(stems))):
+        return False
+    return _NEWBORN.isdisjoint(words) or not _CHILDREN.isdisjoint(stems)
+
+
+def naming(texts: Sequence[str], stems: Collection[str]) -> list[bool]:
+    """For each text whether it names what has one of the stems: those that say what they name, else those that may."""
+    told = [tells_name(text, stems) for text in texts]
+    return told if any(told) else [may_name(text, stems) for text in texts]
 
 
 def gives_a_name(text: str) -> bool:

@@ -10,7 +10,7 @@ from eunoe.workers.models.local.embedding import WordLlamaEmbedder
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.offline.others import tells_of_others, tells_of_self
 from eunoe.workers.respond.offline.replier import NOTHING, OfflineReplier
-from eunoe.workers.respond.offline.whose import may_name, named_thing, people_asked, state_asked, subjects_asked
+from eunoe.workers.respond.offline.whose import may_name, named_thing, naming, people_asked, state_asked, subjects_asked
 from eunoe.workers.respond.replier import ReplyTask
 from eunoe.workers.text.lasting import tells_home, tells_work
 from tests.support.in_memory import START, ended, utterance
@@ -107,6 +107,14 @@ def test_a_text_names_a_thing_by_a_verb_or_by_the_name_behind_it():
     assert may_name("Her name is Pepper, she is nine.", {"dog"})
     assert may_name("I came home with a greyhound. Her name is Pepper.", {"dog"})
     assert not may_name("We have a cat. Her name is Pepper.", {"dog"})
+    assert may_name("It's a girl! Her name is Klara.", {"daughter"})
+    assert not may_name("It's a girl! Her name is Klara.", {"sister"})
+
+
+def test_what_says_whom_it_names_goes_before_what_does_not():
+    texts = ["It's a girl! Her name is Klara.", "My daughter Hanna lives in Freiburg."]
+    assert naming(texts, {"daughter"}) == [False, True]
+    assert naming(texts[:1], {"daughter"}) == [True]
 
 
 def test_what_a_text_tells_of_others():
