@@ -112,7 +112,7 @@ FUSED = "Mia gets physiotherapy for the back that hurts."
 RELATIONS = {("Mia lives in Oslo.", "Mia's flat in Oslo is by the harbour."): "SameTopic"}
 """(older, newer) → relation; all others have none."""
 
-_LINE = re.compile(r"^\[(\d+)\] (\w+) \((?:\w+ )?[\d-]+\): (.*)$", re.MULTILINE)
+_LINE = re.compile(r"^\[(m?\d+)\] (\w+) \((?:\w+ )?[\d-]+\): (.*)$", re.MULTILINE)
 _PAIR = re.compile(r"^\[(\d+)\] about .*\n    m \([^)]*\): (.*)\n    s \([^)]*\): (.*)$", re.MULTILINE)
 _RELATED = re.compile(r"^\[(\d+)\]\n    A \([^)]*\): (.*)\n(?:        .*\n)*    B \([^)]*\): (.*)$", re.MULTILINE)
 _ROW = re.compile(r"^(\d+) (.*)$", re.MULTILINE)
@@ -192,7 +192,7 @@ def _insights(user: str) -> object:
     if said not in INSIGHTS:
         return {"insights": []}
     text, old = INSIGHTS[said]
-    (replaced,) = (int(n) for n, who, words in rows if (who, words) == (speaker, old))
+    (replaced,) = (n for n, who, words in rows if (who, words) == (speaker, old))
     insight = {
         "kind": "Updated",
         "speaker": speaker_number(user, speaker),

@@ -123,7 +123,7 @@ def rows(name: str) -> dict[str, tuple[str, str]]:
         "segment": (rows_of([line], [Span(first=0, last=0)], 900)[0], rf"(.+?): {SAID}"),
         "update": (show_update(OperationPair(held, held), 1).split("\n    m (")[0], r"\[1\] about (.+)"),
         "link": (show_link(held, "    A", 900).partition("\n")[2], rf" {{8}}(.+?) said on Tue 2030-12-31: {SAID}"),
-        "memory": (blended[blended.index("The memories 1 to 1:") + 2], rf"\[1\] (.+?) {day}: {SAID}"),
+        "memory": (blended[blended.index("The memories m1 to m1:") + 2], rf"\[m1\] (.+?) {day}: {SAID}"),
         "row": (write_row(shown), rf"3 (.+?): {SAID}"),
         "reply": (write_row(Row(3, name, SAID, AT, (), "r1")), rf"3 (.+?){re.escape(REPLY_MARK)}: {SAID}"),
         "speaks as": (asked[2], r"(.+)"),
