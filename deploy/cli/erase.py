@@ -14,7 +14,8 @@ from eunoe.deploy.cli.output import Json, console, note, print_json, set_log_lev
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.event_loop import share_one_heap, use_fast_loops
 from eunoe.deploy.exits import Exit
-from eunoe.deploy.generations.erase.loop import WorkedOff, work_off
+from eunoe.deploy.generations.erase.batch import WorkedOff, in_batches
+from eunoe.deploy.generations.erase.loop import work_off
 from eunoe.deploy.generations.erase.run import Eraser, NotNow
 from eunoe.deploy.generations.erase.serve import serve_erasures
 from eunoe.deploy.generations.erase.verify import Checked, verify_receipt
@@ -222,8 +223,9 @@ async def _run(wanted: ErasureWords, *, wait: bool, quiet: bool) -> WorkedOff:
             count = counted(len(begun), "conversation")
             note(f"recorded for {count}; `eunoe erase replay` carries it out", quiet=quiet)
             return outcome
-        for erasure in begun:
-            await outcome.carry_out(eraser, [erasure])
+        async with in_batches(eraser, outcome) as batches:
+            for erasure in begun:
+                await batches.carry_out([erasure])
         return outcome
 
 

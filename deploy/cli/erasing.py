@@ -12,7 +12,8 @@ from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.erasures import open_erasures
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.event_loop import keep_for_good
-from eunoe.deploy.generations.erase.loop import WorkedOff, alone
+from eunoe.deploy.generations.erase.batch import WorkedOff
+from eunoe.deploy.generations.erase.loop import alone
 from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.run import HANDLED_S, Eraser
 from eunoe.deploy.generations.handled_log import StillWritten, Unhandled

@@ -11,7 +11,7 @@ from eunoe.deploy.cli.erasing import opened_eraser, print_outcome, print_plans
 from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.erasures import open_erasures
-from eunoe.deploy.generations.erase.loop import WorkedOff
+from eunoe.deploy.generations.erase.batch import WorkedOff
 from eunoe.deploy.generations.erase.retention import outdated, plan_retention, run_retention, trusted_now
 from eunoe.deploy.inspect.counted import counted
 from eunoe.schemas.erasure import Erasure, RetentionPolicy, current_policies

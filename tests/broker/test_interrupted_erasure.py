@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from eunoe.deploy.clients.shared import open_redis, store_keys
-from eunoe.deploy.generations.erase import run
+from eunoe.deploy.generations.erase import finishing
 from eunoe.deploy.generations.erase.files import rewrite_files
 from eunoe.deploy.generations.erase.receipt import NotCovered
 from eunoe.deploy.generations.erase.run import Eraser
@@ -135,12 +135,12 @@ async def test_an_erasure_that_redis_lost_again_has_no_receipt_and_is_repeated(
 
         eraser = Eraser(own.settings, ledger)
         erasure = await eraser.begin(request("mine", "u0"))
-        monkeypatch.setattr(run, "rewrite_files", lose)
+        monkeypatch.setattr(finishing, "rewrite_files", lose)
         with pytest.raises(Unavailable, match="has lost what the erasure wrote"):
             await eraser.carry_out(erasure)
         assert any("Zanzibar" in text for text in await told(own.settings, "mine"))
         assert (await ledger.done(), await eraser.unfinished()) == ([], [erasure])
-        monkeypatch.setattr(run, "rewrite_files", rewrite_files)
+        monkeypatch.setattr(finishing, "rewrite_files", rewrite_files)
         await eraser.carry_out(erasure)
     assert (len(await ledger.done()), await eraser.unfinished()) == (1, [])
     assert not any("Zanzibar" in text for text in await told(own.settings, "mine"))

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from eunoe.deploy.exits import Exit, code_of
 from eunoe.deploy.generations.erase import serve
-from eunoe.deploy.generations.erase.loop import WorkedOff
+from eunoe.deploy.generations.erase.batch import WorkedOff
 from eunoe.deploy.generations.erase.retention import trusted_now
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused

@@ -1,24 +1,32 @@
 """Lets the servers rewrite their files, which keep what was deleted."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
-from eunoe.deploy.clients.bootstrap import Clients
+from eunoe.deploy.clients.bootstrap import open_qdrant
+from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.generations.erase.receipt import NotCovered
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Collection
 from eunoe.workers.stores.redis.connection import RedisClient
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
 
 _POLL_S = 0.05
 _REWRITE_S = 600.0
 
 
-async def rewrite_files(clients: Clients, settings: Settings) -> tuple[NotCovered, ...]:
-    """Rewrite Redis' append-only file and the files of the embedded Qdrant; returns what could not be rewritten."""
-    left = await rewrite_redis(clients.redis)
+async def rewrite_files(generations: Sequence[Settings]) -> tuple[NotCovered, ...]:
+    """Rewrite Redis' append-only file and the files that the embedded Qdrant has of these generations.
+
+    Returns what could not be rewritten. Raises `Unavailable`.
+    """
+    settings = generations[-1]  # the servers of all are the same
+    async with open_redis(settings) as redis:
+        left = await rewrite_redis(redis)
     if not settings.broker.embedded:
         points = NotCovered(
             place="qdrant: segments and write-ahead log on disk",
@@ -26,8 +34,10 @@ async def rewrite_files(clients: Clients, settings: Settings) -> tuple[NotCovere
             until="Qdrant vacuums the segment, or `eunoe rebuild`, `promote` and `drop` replace the generation",
         )
         return (*left, points)
-    for collection in Collection:
-        await clients.index.rewrite(collection)
+    async with open_qdrant(settings) as client:
+        for one in generations:
+            for collection in Collection:
+                await QdrantIndex(client, store_keys(one)).rewrite(collection)
     return left
 
 

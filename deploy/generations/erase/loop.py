@@ -4,15 +4,15 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 from uuid import uuid4
 
 from eunoe.deploy.clients.erasures import open_erasures
-from eunoe.deploy.generations.erase.receipt import Receipt
+from eunoe.deploy.generations.erase.batch import WorkedOff, in_batches
 from eunoe.deploy.generations.erase.run import Eraser
-from eunoe.deploy.generations.handled_log import StillWritten, Unhandled
+from eunoe.deploy.generations.handled_log import Unhandled
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import Erasure, ErasureLedger, ErasureRefused, ErasureRequest
 from eunoe.schemas.errors import Refused, RequestRefused, Unavailable
@@ -26,70 +26,51 @@ LEASE_S: Final = 20.0
 _TRY_S: Final = 0.5
 
 
-@dataclass(slots=True)
-class WorkedOff:
-    """The outcome of a round."""
-
-    receipts: list[Receipt] = field(default_factory=list)
-    refused: list[ErasureRefused] = field(default_factory=list)
-    waiting: Refused | StillWritten | None = None
-    """The fault for which the rest waits: one of the installation, or else of the first conversation that new records
-    kept from being derived again; `None`: nothing is left."""
-
-    async def carry_out(self, eraser: Eraser, erasures: Sequence[Erasure]) -> None:
-        """Carry out what has begun in one conversation; one that is still written to is left for a later round.
-
-        Raises as `Eraser.carry_out_all` does for any other reason.
-        """
-        try:
-            self.receipts += await eraser.carry_out_all(erasures)
-        except StillWritten as fault:
-            self.waiting = self.waiting or fault
-
-    async def begin(self, eraser: Eraser, requests: Sequence[ErasureRequest]) -> tuple[list[Erasure], bool]:
-        """The erasures that the requests begin, in one conversation, and whether those of others may go on.
-
-        Raises as `Eraser.begin` does where a server does not answer.
-        """
-        begun: list[Erasure] = []
-        async with eraser.planning() as planning:
-            for request in requests:
-                try:
-                    begun.append(await planning.begin(request))
-                except RequestRefused as fault:
-                    await self._refuse(eraser.ledger, request, str(fault))
-                except Refused as fault:  # a login, a certificate, an embedder, a generation that is being made
-                    self.waiting = fault
-                    return begun, False
-                except Unhandled as fault:  # the others in it wait for the same
-                    self.waiting = self.waiting or fault
-                    break
-        return begun, True
-
-    async def _refuse(self, ledger: ErasureLedger, request: ErasureRequest, reason: str) -> None:
-        told = ErasureRefused(request_id=request.request_id, key=request.key, at=datetime.now(UTC), reason=reason)
-        await ledger.refuse(told)
-        self.refused.append(told)
-
-
 async def work_off(eraser: Eraser) -> WorkedOff:
     """Finish begun erasures, then carry out the requests: those of one conversation together, in their order.
 
-    So a conversation is derived once for all that wait in it. A request that is at fault itself is refused in the
-    ledger, for good. One that meets an installation where nothing can be erased now stays, with those after it; one in
-    a conversation that is still written to, or of which intake has not handled all, stays alone. Raises `Unavailable`,
-    and `Refused` where a begun erasure has to wait.
+    So a conversation is derived once for all that wait in it; files are rewritten once for several conversations. A
+    request that is at fault itself is refused in the ledger, for good. One that meets an installation where nothing can
+    be erased now stays, with those after it; one in a conversation that is still written to, or of which intake has not
+    handled all, stays alone. Raises `Unavailable`, and `Refused` where a begun erasure has to wait.
     """
     outcome, eraser = WorkedOff(), replace(eraser, goes_on=True)
-    for erasures in by_conversation(await eraser.unfinished()):
-        await outcome.carry_out(eraser, erasures)
-    for requests in by_conversation(await eraser.requested()):
-        begun, goes_on = await outcome.begin(eraser, requests)
-        if begun:
-            await outcome.carry_out(eraser, begun)
-        if not goes_on:
-            break
+    async with in_batches(eraser, outcome) as batches:
+        for erasures in by_conversation(await eraser.unfinished()):
+            await batches.carry_out(erasures)
+        for requests in by_conversation(await eraser.requested()):
+            begun, goes_on = await _begin(eraser, requests, outcome)
+            await batches.carry_out(begun)
+            if not goes_on:
+                break
     return outcome
+
+
+async def _begin(eraser: Eraser, requests: Sequence[ErasureRequest], outcome: WorkedOff) -> tuple[list[Erasure], bool]:
+    """The erasures that the requests begin, in one conversation, and whether those of others may go on.
+
+    Raises as `Eraser.begin` does where a server does not answer.
+    """
+    begun: list[Erasure] = []
+    async with eraser.planning() as planning:
+        for request in requests:
+            try:
+                begun.append(await planning.begin(request))
+            except RequestRefused as fault:
+                outcome.refused.append(await _refuse(eraser.ledger, request, str(fault)))
+            except Refused as fault:  # a login, a certificate, an embedder, a generation that is being made
+                outcome.waiting = fault
+                return begun, False
+            except Unhandled as fault:  # the others in it wait for the same
+                outcome.waiting = outcome.waiting or fault
+                break
+    return begun, True
+
+
+async def _refuse(ledger: ErasureLedger, request: ErasureRequest, reason: str) -> ErasureRefused:
+    refused = ErasureRefused(request_id=request.request_id, key=request.key, at=datetime.now(UTC), reason=reason)
+    await ledger.refuse(refused)
+    return refused
 
 
 def by_conversation(entries: Iterable[Entry]) -> list[list[Entry]]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -91,10 +91,9 @@ class Outcome:
     """Whether all of the conversation went → counts by place, as they are now."""
     remains: tuple[Remains, ...]
     keys: tuple[DestroyedKey, ...]
-    not_covered: tuple[NotCovered, ...]
 
-    def receipt_of(self, erasure: Erasure, done: datetime) -> Receipt:
-        """The receipt of one of them, not signed yet."""
+    def receipt_of(self, erasure: Erasure, done: datetime, not_covered: Sequence[NotCovered]) -> Receipt:
+        """The receipt of one of them, not signed yet; ``not_covered``: the places that hold it after that."""
         return Receipt(
             request_id=erasure.request_id,
             level=erasure.level,
@@ -105,7 +104,7 @@ class Outcome:
             places=places_of(erasure.before, self.after.get(erasure.is_whole, {}), whole=erasure.is_whole),
             remains=self.remains,
             keys=self.keys,
-            not_covered=self.not_covered,
+            not_covered=tuple(not_covered),
         )
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from uuid import uuid4
 
 from eunoe.deploy.clients.shared import open_redis, open_store
-from eunoe.deploy.generations.erase.loop import WorkedOff
+from eunoe.deploy.generations.erase.batch import WorkedOff, in_batches
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.inspect.known import last_known
 from eunoe.deploy.settings import Settings
@@ -96,11 +96,12 @@ async def run_retention(eraser: Eraser, now: datetime, tenant: str | None = None
     Raises `Refused`, `Unavailable`: after either, some of it may still be there, so run it again.
     """
     outcome = WorkedOff()
-    for request in await outdated(eraser, now, tenant):
-        try:
-            erasure = await eraser.begin(request)
-        except RequestRefused as fault:
-            log.info("retention: %s", fault)
-        else:
-            await outcome.carry_out(eraser, [erasure])
+    async with in_batches(eraser, outcome) as batches:
+        for request in await outdated(eraser, now, tenant):
+            try:
+                erasure = await eraser.begin(request)
+            except RequestRefused as fault:
+                log.info("retention: %s", fault)
+            else:
+                await batches.carry_out([erasure])
     return outcome

@@ -3,15 +3,13 @@
 Intent in the ledger of erasures → a new data key → in each generation: derive again without it, seal the rest of the
 log anew, swap (which fences late workers), index, replies, letters, timer, notice to those who follow memory → the old
 keys destroyed → files rewritten → mark in the state store → receipt in the ledger. Of several erasures in one
-conversation each has its intent, mark and receipt; the steps between are taken once, for all that has begun.
+conversation each has its intent, mark and receipt; the steps between are taken once, for all that has begun. Files are
+rewritten once for several conversations.
 """
 
-import asyncio
-import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from time import time
 from typing import Final
 
@@ -20,28 +18,18 @@ from eunoe.deploy.clients.live_settings import settings_in
 from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.event_loop import let_go
 from eunoe.deploy.generations.erase.data_keys import KeyChange
-from eunoe.deploy.generations.erase.files import rewrite_files
+from eunoe.deploy.generations.erase.finishing import Erased, finish
 from eunoe.deploy.generations.erase.in_flight import wait_for_replies
-from eunoe.deploy.generations.erase.limits import door_kept, not_covered
 from eunoe.deploy.generations.erase.places import Naming, count_places
 from eunoe.deploy.generations.erase.planning import Planning
-from eunoe.deploy.generations.erase.receipt import NotCovered, Outcome, Receipt, Remains, signed
+from eunoe.deploy.generations.erase.receipt import Outcome, Receipt, Remains
 from eunoe.deploy.generations.erase.traces import close_letters, drop_replies, forget_conversation
 from eunoe.deploy.generations.followers import tell_followers
-from eunoe.deploy.generations.handled_log import INTAKE, HandledLog
+from eunoe.deploy.generations.handled_log import HandledLog
 from eunoe.deploy.generations.repair import Repaired, Repairer
-from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.decisions import Scope
-from eunoe.schemas.erasure import (
-    ErasedPart,
-    Erasure,
-    ErasureDone,
-    ErasureLedger,
-    ErasureRequest,
-    erased_parts,
-)
+from eunoe.schemas.erasure import ErasedPart, Erasure, ErasureLedger, ErasureRequest, erased_parts
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.memory import DerivedReason
 from eunoe.streams.admin import check_partitions
@@ -50,10 +38,7 @@ from eunoe.workers.registry import MEMORY_STAGES, STAGES
 from eunoe.workers.stores.erasures.ledgers import AppliedErasures
 from eunoe.workers.stores.records.generations import FIRST, Generation, GenerationState, RedisGenerations
 
-log = logging.getLogger(__name__)
-
 _DIGESTED = {name: STAGES[name] for name in MEMORY_STAGES}
-
 
 HANDLED_S: Final = 5.0
 """Seconds for which an erasure waits for intake; then those of other conversations go first."""
@@ -109,22 +94,22 @@ class Eraser:
             raise NotNow(f"{fault}; it has begun now: whoever reads the log leaves it out") from None
 
     async def carry_out(self, erasure: Erasure) -> Receipt:
-        """Run all steps of an erasure that is in the ledger. Raises as `carry_out_all` does."""
-        (receipt,) = await self.carry_out_all([erasure])
+        """Run all steps of an erasure that is in the ledger. Raises as `erase` and `finish` do."""
+        (receipt,) = await self.finish([await self.erase([erasure])])
         return receipt
 
-    async def carry_out_all(self, erasures: Sequence[Erasure]) -> list[Receipt]:
-        """Run all steps of erasures of one conversation that are in the ledger: it is derived once for all of them.
+    async def erase(self, erasures: Sequence[Erasure]) -> Erased:
+        """Run the steps of erasures of one conversation, which are in the ledger, but for the last ones: `finish`.
 
-        Returns a receipt for each, in their order. Raises `Refused` while a generation is being made, `Unavailable`,
-        also where Redis has lost meanwhile what was written: then the same erasures are to be carried out again.
+        It is derived once for all of them. Raises `Refused` while a generation is being made, `Unavailable`: then the
+        same erasures are to be carried out again.
         """
         began, key = int(time()), erasures[0].key
         part = erased_parts(await self.ledger.erasures(key))[key]  # all that has begun in it, these included
-        remains, files = [], tuple[NotCovered, ...]()
-        after: dict[bool, Mapping[str, int]] = {}
+        generations = await self.generations()
+        remains, after = list[Remains](), dict[bool, Mapping[str, int]]()
         async with AsyncExitStack() as closing:
-            work = [await self._enter(closing, settings, erasures, part) for settings in await self.generations()]
+            work = [await self._enter(closing, settings, erasures, part) for settings in generations]
             for one in work:
                 await one.change.begin()
                 remains.append(await one.erase(self.report))
@@ -134,24 +119,11 @@ class Eraser:
             for one in work:
                 if one.settings.generation == self.settings.generation:
                     after = {whole: await one.count(whole=whole) for whole in {each.is_whole for each in erasures}}
-                files = await rewrite_files(one.clients, one.settings)
-            marks = AppliedErasures(work[-1].clients.redis, self.settings.prefix)
-            for each in erasures:
-                await marks.add(key, each.request_id)
-            await asyncio.gather(*(one.check_kept(began) for one in work))  # a store that goes back now lacks the marks
-        result = Outcome(
-            after, tuple(remains), destroyed, not_covered(self.settings, files, await door_kept(self.settings))
-        )
-        return [await self._finish(each, result) for each in erasures]
+        return Erased(erasures, began, generations, Outcome(after, tuple(remains), destroyed))
 
-    async def _finish(self, erasure: Erasure, result: Outcome) -> Receipt:
-        receipt = signed(result.receipt_of(erasure, datetime.now(UTC)), await self.ledger.secret())
-        text = receipt.model_dump_json()
-        await self.ledger.finish(
-            ErasureDone(request_id=erasure.request_id, key=erasure.key, at=receipt.done, receipt=text)
-        )
-        log.info("erased: request %s, %s", receipt.request_id, counted(receipt.utterances, "utterance"))
-        return receipt
+    async def finish(self, batch: Sequence[Erased]) -> list[Receipt]:
+        """Run the last steps for all that was erased; see `eunoe.deploy.generations.erase.finishing`."""
+        return await finish(self.settings, self.ledger, batch)
 
     async def unfinished(self) -> list[Erasure]:
         """The erasures that were begun and not finished, and those that this state store has not seen."""
@@ -231,17 +203,6 @@ class _InGeneration:
         await self.clients.erased_snapshots.clean(part.key, time())
         await tell_followers(self.clients.publisher, part.key, DerivedReason.ERASED)
         return await _remains(self.clients, self.settings, done)
-
-    async def check_kept(self, began: int) -> None:
-        """Raise `Unavailable` where Redis went back behind the swap, as by a failover: it has the erased again.
-
-        ``began``: the time, in seconds, before the swap, whose ledger counts from its own.
-        """
-        key = self.change.part.key
-        if (await self.clients.store.ledger(Scope(INTAKE, key))).lates < began:
-            raise Unavailable(
-                "Redis has lost what the erasure wrote: `eunoe erase replay` carries it out again", "Redis"
-            )
 
     async def count(self, *, whole: bool) -> dict[str, int]:
         part = self.change.part

@@ -15,7 +15,8 @@ from eunoe.deploy.cli import erase, retention, unsay
 from eunoe.deploy.cli.main import _run, _run_called
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.generations.erase import retention as sweeps
-from eunoe.deploy.generations.erase.receipt import Receipt
+from eunoe.deploy.generations.erase.finishing import Erased
+from eunoe.deploy.generations.erase.receipt import Outcome, Receipt
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.handled_log import StillWritten, Unhandled
 from eunoe.deploy.inspect.differences import GenerationDiff
@@ -52,10 +53,13 @@ class Twin(Eraser):
             raise Unhandled(f"{AHEAD}: intake has not handled 1 of the records that the log holds of it")
         return cast("Erasure", request)
 
-    async def carry_out_all(self, erasures: Sequence[Erasure]) -> list[Receipt]:
+    async def erase(self, erasures: Sequence[Erasure]) -> Erased:
         if erasures[0].key == BUSY:
             raise StillWritten(f"{BUSY}: new records came in during each of 20 attempts to derive it; try again later")
-        return [receipt_of(one.key) for one in erasures]
+        return Erased(erasures, 0, (), Outcome({}, (), ()))
+
+    async def finish(self, batch: Sequence[Erased]) -> list[Receipt]:
+        return [receipt_of(one.key) for one in batch]
 
     async def unfinished(self) -> list[Erasure]:
         return [cast("Erasure", asked(key)) for key in self.there]

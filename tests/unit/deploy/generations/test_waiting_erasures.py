@@ -21,7 +21,9 @@ from redis.asyncio import Redis
 
 from eunoe.deploy.clients.erasures import is_pending
 from eunoe.deploy.generations.erase import retention, run, serve
-from eunoe.deploy.generations.erase.loop import WorkedOff, work_off
+from eunoe.deploy.generations.erase.batch import WorkedOff
+from eunoe.deploy.generations.erase.finishing import Erased
+from eunoe.deploy.generations.erase.loop import work_off
 from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.retention import plan_retention, run_retention
 from eunoe.deploy.generations.erase.run import Eraser, NotNow
@@ -76,12 +78,15 @@ class Beginning(Eraser):
     async def planning(self) -> AsyncIterator[Any]:
         yield self
 
-    async def carry_out_all(self, erasures: Sequence[Erasure]) -> list[Receipt]:
+    async def erase(self, erasures: Sequence[Erasure]) -> Erased:
         names = [one.request_id for one in erasures]
         self.together.append(names)
         if not self.busy.isdisjoint(names):
             raise BUSY
-        return cast("list[Receipt]", names)
+        return cast("Erased", names)
+
+    async def finish(self, batch: Sequence[Erased]) -> list[Receipt]:
+        return [name for names in cast("Sequence[list[Receipt]]", batch) for name in names]
 
     async def unfinished(self) -> list[Erasure]:
         return cast("list[Erasure]", self.begun)
@@ -276,9 +281,9 @@ async def test_retention_goes_on_past_a_conversation_that_is_still_written_to(mo
 
     @dataclass(frozen=True, slots=True)
     class Noting(Beginning):
-        async def carry_out_all(self, erasures: Sequence[Erasure]) -> list[Receipt]:
-            receipts = await Beginning.carry_out_all(self, erasures)
-            done.extend(one.request_id for one in erasures)
+        async def finish(self, batch: Sequence[Erased]) -> list[Receipt]:
+            receipts = await Beginning.finish(self, batch)
+            done.extend(map(str, receipts))
             return receipts
 
     async def found(*_: object) -> list[ErasureRequest]:
