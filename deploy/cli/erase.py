@@ -201,8 +201,9 @@ async def _passed(
 
     One of which intake has not handled all is told in the ``outcome``, where there is one.
     """
-    found = []
-    for request in await wanted.requests(eraser):
+    found, requests = [], await wanted.requests(eraser)
+    for at, request in enumerate(requests):
+        _report(eraser, "planned", at, len(requests))
         try:
             found.append(await step(request))
         except ErasedAlready:
@@ -212,6 +213,7 @@ async def _passed(
             if outcome is None:
                 raise
             outcome.waiting = outcome.waiting or fault
+    _report(eraser, "planned", len(requests), len(requests))
     return found
 
 
@@ -224,9 +226,16 @@ async def _run(wanted: ErasureWords, *, wait: bool, quiet: bool) -> WorkedOff:
             note(f"recorded for {count}; `eunoe erase replay` carries it out", quiet=quiet)
             return outcome
         async with in_batches(eraser, outcome) as batches:
-            for erasure in begun:
+            for at, erasure in enumerate(begun):
+                _report(eraser, "conversations", at, len(begun))
                 await batches.carry_out([erasure])
         return outcome
+
+
+def _report(eraser: Eraser, phase: str, done: int, conversations: int) -> None:
+    """Show the progress over several conversations; that of one is told by its records."""
+    if conversations > 1:
+        eraser.report(phase, done, conversations)
 
 
 async def _replay(*, quiet: bool) -> WorkedOff:

@@ -37,8 +37,8 @@ class _Detail(TextColumn):
 class ProgressBars:
     """One bar for each phase of a command, from its first report on; nothing is drawn where ``quiet``.
 
-    An instance is a `eunoe.deploy.progress.ReportProgress`. With ``transient`` the bars vanish at the end; they are not
-    drawn into a file or a pipe.
+    An instance is a `eunoe.deploy.progress.ReportProgress`. With ``transient`` the bars vanish at the end, and finished
+    ones when another begins: of hundreds a terminal shows the first. They are not drawn into a file or a pipe.
     """
 
     def __init__(self, *, quiet: bool = False, transient: bool = False) -> None:
@@ -79,8 +79,17 @@ class ProgressBars:
     def _task(self, phase: str) -> TaskID:
         if phase not in self._tasks:
             self._bars.start()
+            if self._bars.live.transient:
+                self._drop_finished()
             self._tasks[phase] = self._bars.add_task(phase, total=None, detail="")
         return self._tasks[phase]
+
+    def _drop_finished(self) -> None:
+        done = {task.id for task in self._bars.tasks if task.finished}
+        for phase, task in list(self._tasks.items()):
+            if task in done:
+                self._bars.remove_task(task)
+                del self._tasks[phase]
 
 
 def _whole() -> Column:

@@ -8,6 +8,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from eunoe.deploy.cli import progress
 from eunoe.deploy.cli.output import VisibleConsole
@@ -86,6 +87,20 @@ def test_bars_that_show_nothing_print_nothing(
     with progress.ProgressBars(quiet=quiet) as bars:
         bars("made", units, units)
     assert [line.split()[0] for line in written.getvalue().splitlines()] == lines
+
+
+def test_of_many_bars_that_vanish_at_the_end_the_one_at_work_is_shown(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(progress, "errors", Console(file=StringIO(), width=80, height=24, force_terminal=True))
+    with progress.ProgressBars(transient=True) as bars:
+        bars("conversations", 0, 100)
+        for number in range(100):
+            for record in range(3):
+                bars(f"acme/c{number}", record, 2)
+        assert [task.description for task in bars._bars.tasks] == ["conversations", "acme/c99"]
+    with progress.ProgressBars() as bars:
+        for phase in ("log", "memory"):
+            bars(phase, 1, 1)
+        assert [task.description for task in bars._bars.tasks] == ["log", "memory"], "these stay"
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
