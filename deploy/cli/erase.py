@@ -2,14 +2,14 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
-from eunoe.deploy.cli.erasing import ErasureWords, opened_eraser, print_outcome, print_plans
+from eunoe.deploy.cli.erasing import ErasureWords, keeping_receipts, opened_eraser, print_outcome, print_plans
 from eunoe.deploy.cli.output import Json, console, note, print_json, set_log_level
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.event_loop import share_one_heap, use_fast_loops
@@ -225,11 +225,16 @@ async def _run(wanted: ErasureWords, *, wait: bool, quiet: bool) -> WorkedOff:
             count = counted(len(begun), "conversation")
             note(f"recorded for {count}; `eunoe erase replay` carries it out", quiet=quiet)
             return outcome
-        async with in_batches(eraser, outcome) as batches:
-            for at, erasure in enumerate(begun):
-                _report(eraser, "conversations", at, len(begun))
-                await batches.carry_out([erasure])
+        with keeping_receipts(outcome):
+            await _carry_out(eraser, begun, outcome)
         return outcome
+
+
+async def _carry_out(eraser: Eraser, begun: Sequence[Erasure], outcome: WorkedOff) -> None:
+    async with in_batches(eraser, outcome) as batches:
+        for at, erasure in enumerate(begun):
+            _report(eraser, "conversations", at, len(begun))
+            await batches.carry_out([erasure])
 
 
 def _report(eraser: Eraser, phase: str, done: int, conversations: int) -> None:
@@ -239,8 +244,11 @@ def _report(eraser: Eraser, phase: str, done: int, conversations: int) -> None:
 
 
 async def _replay(*, quiet: bool) -> WorkedOff:
+    outcome = WorkedOff()
     async with opened_eraser(quiet=quiet, erases=True) as eraser:
-        return await work_off(eraser)
+        with keeping_receipts(outcome):
+            await work_off(eraser, outcome)
+        return outcome
 
 
 async def _verify(text: bytes) -> Checked:

@@ -1,7 +1,7 @@
 """Parts that the commands which erase share: the words of their lines, an eraser, and what they print."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import uuid4
@@ -122,6 +122,17 @@ def _print_plan(erasure: Erasure) -> None:
     console.print(told, highlight=False, markup=False)
     for one in erasure.before:
         console.print(f"  {one.count:>6} {one.place}", highlight=False, markup=False)
+
+
+@contextmanager
+def keeping_receipts(outcome: WorkedOff) -> Iterator[None]:
+    """Let a fault of the block wait in the outcome where there are receipts: they are printed before it is told."""
+    try:
+        yield
+    except (Refused, Unavailable) as fault:
+        if not outcome.receipts:
+            raise
+        outcome.waiting = fault
 
 
 def print_outcome(found: WorkedOff, *, as_json: bool) -> None:

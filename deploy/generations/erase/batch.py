@@ -14,7 +14,7 @@ from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.handled_log import StillWritten
 from eunoe.schemas.erasure import Erasure, ErasureRefused
-from eunoe.schemas.errors import EunoeError, Refused
+from eunoe.schemas.errors import EunoeError, Refused, Unavailable
 
 MAX_BATCH: Final = 50
 """Conversations of a batch."""
@@ -28,7 +28,7 @@ class WorkedOff:
 
     receipts: list[Receipt] = field(default_factory=list)
     refused: list[ErasureRefused] = field(default_factory=list)
-    waiting: Refused | StillWritten | None = None
+    waiting: Refused | Unavailable | None = None
     """The fault for which the rest waits: one of the installation, or else of the first conversation that new records
     kept from being derived again; `None`: nothing is left."""
 

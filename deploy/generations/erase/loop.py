@@ -26,15 +26,16 @@ LEASE_S: Final = 20.0
 _TRY_S: Final = 0.5
 
 
-async def work_off(eraser: Eraser) -> WorkedOff:
+async def work_off(eraser: Eraser, outcome: WorkedOff | None = None) -> WorkedOff:
     """Finish begun erasures, then carry out the requests: those of one conversation together, in their order.
 
     So a conversation is derived once for all that wait in it; files are rewritten once for several conversations. A
     request that is at fault itself is refused in the ledger, for good. One that meets an installation where nothing can
     be erased now stays, with those after it; one in a conversation that is still written to, or of which intake has not
-    handled all, stays alone. Raises `Unavailable`, and `Refused` where a begun erasure has to wait.
+    handled all, stays alone. Raises `Unavailable`, and `Refused` where a begun erasure has to wait; ``outcome`` has
+    what was done before.
     """
-    outcome, eraser = WorkedOff(), replace(eraser, goes_on=True)
+    outcome, eraser = outcome or WorkedOff(), replace(eraser, goes_on=True)
     async with in_batches(eraser, outcome) as batches:
         for erasures in by_conversation(await eraser.unfinished()):
             await batches.carry_out(erasures)

@@ -22,11 +22,11 @@ from eunoe.deploy.generations.handled_log import StillWritten, Unhandled
 from eunoe.deploy.inspect.differences import GenerationDiff
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import Erasure, ErasureLevel, ErasureRequest
-from eunoe.schemas.errors import ErasedAlready
+from eunoe.schemas.errors import ErasedAlready, Unavailable
 from eunoe.workers.stores.erasures.ledgers import MemoryErasures
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
-BUSY, ERASED, AHEAD = "acme/busy", "acme/erased", "acme/ahead"
+BUSY, ERASED, AHEAD, AWAY = "acme/busy", "acme/erased", "acme/ahead", "acme/away"
 FINISHES = "`eunoe erase replay` finishes what has begun there"
 
 
@@ -56,6 +56,8 @@ class Twin(Eraser):
     async def erase(self, erasures: Sequence[Erasure]) -> Erased:
         if erasures[0].key == BUSY:
             raise StillWritten(f"{BUSY}: new records came in during each of 20 attempts to derive it; try again later")
+        if erasures[0].key == AWAY:
+            raise Unavailable("Qdrant does not answer", "Qdrant")
         return Erased(erasures, 0, (), Outcome({}, (), ()))
 
     async def finish(self, batch: Sequence[Erased]) -> list[Receipt]:
@@ -122,6 +124,21 @@ def test_receipts_of_the_others_are_printed_and_the_busy_one_is_told(
     assert [one["request_id"] for one in json.loads(out)] == ["acme/a", "acme/b"]
     assert BUSY in err.decode()
     assert FINISHES in err.decode()
+
+
+@pytest.mark.parametrize(
+    "command", [["erase", "run", "--tenant", "acme", "--all-conversations"], ["erase", "replay"]], ids=" ".join
+)
+def test_receipts_of_what_was_erased_before_a_server_went_away_are_printed(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+):
+    code = code_of(monkeypatch, ["acme/a", AWAY, "acme/b"], [*command, "--json"])
+    out, err = capfdbinary.readouterr()
+    assert code == Exit.UNAVAILABLE
+    assert [one["request_id"] for one in json.loads(out)] == ["acme/a"]
+    assert "Qdrant does not answer" in err.decode()
+    assert code_of(monkeypatch, [AWAY], [*command, "--json"]) == Exit.UNAVAILABLE
+    assert capfdbinary.readouterr().out == b""
 
 
 @pytest.mark.parametrize("command", [["erase", "busy"], ["unsay", "busy", "--utterance", "u1"]], ids=" ".join)
