@@ -98,10 +98,10 @@ async def run_retention(eraser: Eraser, now: datetime, tenant: str | None = None
     outcome = WorkedOff()
     async with in_batches(eraser, outcome) as batches:
         for request in await outdated(eraser, now, tenant):
+            begun = list[Erasure]()
             try:
-                erasure = await eraser.begin(request)
+                begun.append(await eraser.begin(request))
             except RequestRefused as fault:
                 log.info("retention: %s", fault)
-            else:
-                await batches.carry_out([erasure])
+            await batches.carry_out(begun)
     return outcome
