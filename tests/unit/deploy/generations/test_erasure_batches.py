@@ -10,18 +10,20 @@ from typing import Any
 
 import pytest
 
-from eunoe.deploy.generations.erase import batch, finishing
+from eunoe.deploy.clients.shared import store_keys
+from eunoe.deploy.generations.erase import batch, files, finishing
 from eunoe.deploy.generations.erase.batch import BATCH_S
 from eunoe.deploy.generations.erase.finishing import Erased
 from eunoe.deploy.generations.erase.loop import work_off
 from eunoe.deploy.generations.erase.receipt import NotCovered, Outcome
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.handled_log import StillWritten, Unhandled
-from eunoe.deploy.settings import Settings
-from eunoe.schemas.decisions import Ledger, Scope
+from eunoe.deploy.settings import BrokerSettings, Settings
+from eunoe.schemas.decisions import Collection, Ledger, Scope
 from eunoe.schemas.erasure import Erasure, ErasureDone, ErasureLevel, ErasureRequest
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.workers.stores.erasures.ledgers import MemoryErasures
+from eunoe.workers.stores.vectors.qdrant_rest import QdrantRest
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 BEGAN = 1_000
@@ -247,3 +249,32 @@ async def test_the_first_fault_is_told_where_what_was_erased_cannot_be_finished_
         await work_off(eraser)
     assert servers.steps == ["erase a", "files"]
     assert len(await eraser.unfinished()) == 2
+
+
+async def test_redis_rewrites_its_file_once_and_qdrant_those_of_each_generation(monkeypatch: pytest.MonkeyPatch):
+    rewritten: list[str] = []
+
+    class Qdrant(QdrantRest):
+        async def rewrite(self, collection: str) -> None:
+            rewritten.append(collection)
+
+    @asynccontextmanager
+    async def redis(_: Settings) -> AsyncIterator[None]:
+        yield
+
+    @asynccontextmanager
+    async def qdrant(_: Settings) -> AsyncIterator[Qdrant]:
+        yield Qdrant("http://127.0.0.1:1")
+
+    async def rewrite_redis(_: object) -> tuple[NotCovered, ...]:
+        rewritten.append("redis")
+        return (PLACE,)
+
+    monkeypatch.setattr(files, "open_redis", redis)
+    monkeypatch.setattr(files, "open_qdrant", qdrant)
+    monkeypatch.setattr(files, "rewrite_redis", rewrite_redis)
+    live = Settings(generation="v2", broker=BrokerSettings(embedded=True))
+    left = await files.rewrite_files([live.model_copy(update={"generation": "v1"}), live])
+    assert left == (PLACE,)
+    names = [store_keys(live.model_copy(update={"generation": one})) for one in ("v1", "v2")]
+    assert rewritten == ["redis", *(one.collection(collection) for one in names for collection in Collection)]
