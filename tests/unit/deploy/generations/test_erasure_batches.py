@@ -18,7 +18,8 @@ from eunoe.deploy.generations.erase.loop import work_off
 from eunoe.deploy.generations.erase.receipt import NotCovered, Outcome
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.handled_log import StillWritten, Unhandled
-from eunoe.deploy.settings import BrokerSettings, Settings
+from eunoe.deploy.settings import Settings
+from eunoe.deploy.settings.sections import BrokerSettings
 from eunoe.schemas.decisions import Collection, Ledger, Scope
 from eunoe.schemas.erasure import Erasure, ErasureDone, ErasureLevel, ErasureRequest
 from eunoe.schemas.errors import Refused, Unavailable
