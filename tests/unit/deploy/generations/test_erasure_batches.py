@@ -15,7 +15,7 @@ from eunoe.deploy.generations.erase import batch, files, finishing
 from eunoe.deploy.generations.erase.batch import BATCH_S
 from eunoe.deploy.generations.erase.finishing import Erased
 from eunoe.deploy.generations.erase.loop import work_off
-from eunoe.deploy.generations.erase.receipt import NotCovered, Outcome
+from eunoe.deploy.generations.erase.receipt import NotCovered, Outcome, Receipt
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.handled_log import StillWritten, Unhandled
 from eunoe.deploy.settings import Settings
@@ -142,13 +142,37 @@ async def test_marks_and_receipts_come_behind_the_files_and_each_receipt_behind_
     assert stored == [receipt.model_dump(mode="json") for receipt in outcome.receipts]
 
 
-async def test_a_batch_that_takes_long_is_finished_before_it_is_full(servers: Servers, monkeypatch: pytest.MonkeyPatch):
-    times = iter([0.0, BATCH_S - 1, BATCH_S, 100.0, 100.0])
-    monkeypatch.setattr(batch, "monotonic", lambda: next(times))
-    await begun(servers, "a", "b", "c")
-    await work_off(Stepping(Settings(), servers))
-    assert servers.steps[:3] == ["erase a", "erase b", "files"]
-    assert servers.steps[-5:] == ["erase c", "files", "mark c", "look c", "receipt c"]
+@dataclass(frozen=True, slots=True)
+class Timed(Stepping):
+    """Each conversation takes so many seconds, and so do the files."""
+
+    seconds: list[float] = field(default_factory=lambda: [0.0])
+    erase_s: float = 0.0
+    finish_s: float = 0.0
+
+    async def erase(self, erasures: Sequence[Erasure]) -> Erased:
+        self.seconds[0] += self.erase_s
+        return await Stepping.erase(self, erasures)
+
+    async def finish(self, batch: Sequence[Erased]) -> list[Receipt]:
+        self.seconds[0] += self.finish_s
+        return await Stepping.finish(self, batch)
+
+
+@pytest.mark.parametrize(
+    ("finish_s", "batches"),
+    [(1.0, ["ab", "cd", "ef", "gh"]), (2 * BATCH_S, ["ab", "cdef", "gh"])],
+    ids=["small stores", "large stores"],
+)
+async def test_a_batch_that_takes_long_is_finished_before_it_is_full(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch, finish_s: float, batches: list[str]
+):
+    eraser = Timed(Settings(), servers, erase_s=BATCH_S / 2, finish_s=finish_s)
+    monkeypatch.setattr(batch, "monotonic", lambda: eraser.seconds[0])
+    await begun(servers, *"abcdefgh")
+    await work_off(eraser)
+    erased = [step.removeprefix("erase ") for step in servers.steps if step == "files" or step.startswith("erase ")]
+    assert [part for part in "".join(erased).split("files") if part] == batches
 
 
 async def test_receipts_do_not_wait_for_conversations_that_have_to_wait(
