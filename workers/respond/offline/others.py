@@ -56,6 +56,8 @@ _OBJECT = re.compile(
     re.IGNORECASE,
 )
 """Somebody else than the subject of a sentence: "Tom met her at work", not "Tom lost her key"."""
+_DONE_TO_SELF = re.compile(r"\b(?:took|taken|weaned|put|switched) me (?:off|on|to|from)\b", re.IGNORECASE)
+"""What a "he" did that is of who tells it: "He took me off ramipril"."""
 _I = re.compile(r"\bI\b")
 _YOU = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
 _AGE_TOLD = re.compile(
@@ -91,6 +93,8 @@ def _tells_of_kin(sentence: str, kin: Set[str]) -> bool:
 
 def _is_of_others(sentence: str, asked: Collection[str]) -> bool:
     """Whether a sentence, or each clause of it with one of the terms, has another subject than who tells it."""
+    if _DONE_TO_SELF.search(sentence):
+        return False
     if _is_of_kin(sentence, asked):
         return True
     telling = [clause for clause in _CLAUSES.split(sentence) if not set(terms(clause)).isdisjoint(asked)]

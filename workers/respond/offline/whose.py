@@ -31,7 +31,7 @@ _KNOWN_THINGS = frozenset(
 )
 """Stems of things that a name in the same text more likely names."""
 _CHILDREN = frozenset(
-    terms("son daughter kid child children baby boy girl grandson granddaughter grandchild niece nephew")
+    terms("son daughter kid child children baby boy girl grandson granddaughter grandchild grandchildren niece nephew")
 )
 """Stems of those who were born not long ago."""
 _NEWBORN = frozenset(terms("girl boy baby born twins"))

@@ -52,6 +52,18 @@ async def test_an_answer_is_told_with_what_ended_or_corrected_it(question: str, 
     assert places == sorted(places)
 
 
+@pytest.mark.parametrize("question", ["Do I still take ramipril?", "Do I take ramipril?"])
+async def test_what_somebody_else_ended_for_one_is_told(question: str):
+    sessions = (
+        ("My doctor put me on ramipril, 5 mg every morning, because of my blood pressure.",),
+        (
+            "Dr. Brandt says it's arthritis.",
+            "He took me off ramipril because of the cough, I get candesartan 8 mg now.",
+        ),
+    )
+    assert "took me off ramipril" in (await chat(sessions, question)).replies[question]
+
+
 @pytest.mark.parametrize(
     ("question", "part"),
     [

@@ -108,6 +108,7 @@ def test_a_text_names_a_thing_by_a_verb_or_by_the_name_behind_it():
     assert may_name("I came home with a greyhound. Her name is Pepper.", {"dog"})
     assert not may_name("We have a cat. Her name is Pepper.", {"dog"})
     assert may_name("It's a girl! Her name is Klara.", {"daughter"})
+    assert may_name("It's a girl! Her name is Klara.", {"grandchildren"})
     assert not may_name("It's a girl! Her name is Klara.", {"sister"})
 
 
