@@ -57,7 +57,7 @@ _OBJECT = re.compile(
 )
 """Somebody else than the subject of a sentence: "Tom met her at work", not "Tom lost her key"."""
 _DONE_TO_SELF = re.compile(r"\b(?:took|taken|weaned|put|switched) me (?:off|on|to|from)\b", re.IGNORECASE)
-"""What a "he" did that is of who tells it: "He took me off ramipril"."""
+"""Deeds of a "he" that concern the one who tells them: "He took me off ramipril"."""
 _I = re.compile(r"\bI\b")
 _YOU = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
 _AGE_TOLD = re.compile(
