@@ -194,6 +194,14 @@ def test_every_extra_that_it_names_is_there(document: Path):
         assert set(named.split(",")) <= set(project["optional-dependencies"]), named
 
 
+def test_every_version_of_what_is_derived_stands_in_the_changelog():
+    code = "\n".join(path.read_text() for path in sorted((ROOT / "workers").rglob("*.py")))
+    versions = set(re.findall(r"\"([a-z]+(?:-[a-z]+)?/\d+)\"", code))
+    assert versions
+    told = set(re.findall(r"`([a-z-]+/\d+)`", (ROOT / "CHANGELOG.md").read_text()))
+    assert versions - told == set()
+
+
 # ---- the example of a stage
 
 
