@@ -170,17 +170,19 @@ class GroupConsumer(driver.Consumer):
             committed = {ensure_TP(tp): offset for tp, offset in (await self.seek_to_committed()).items()}
             earliest = {ensure_TP(tp): at for tp, at in (await self.earliest_offsets(*committed)).items()}
             starts = {tp: await self._owner.start_of(tp, max(at or 0, earliest[tp])) for tp, at in committed.items()}
+            self._needs_seek = False  # before the seek: what comes after it while the flow is stopped needs another one
             await self.seek_wait(starts)
             self._starts = starts
             self._committed = {tp: at for tp, at in committed.items() if at is not None}
             self._fetched.clear()
             self._progress.clear()
-            self._needs_seek = False
 
     async def _drain_messages(self, fetcher: ServiceT) -> None:
         """Hand fetched records straight to the owner, for as long as the fetcher lives."""
         try:
             while not (self.should_stop or fetcher.should_stop):
+                if self._needs_seek:
+                    await self._seek_again()
                 fetched, active = await self._wait_next_records(_POLL_S)
                 self._polled = fetched or {}
                 if await self._hand_on(self._polled, active):
@@ -198,7 +200,7 @@ class GroupConsumer(driver.Consumer):
         if self.should_stop:
             return False
         if self._needs_seek or not self.flow_active:
-            await self._seek_again()
+            self._needs_seek = True
             return False
         generation, since = self.app.consumer_generation_id, perf_counter()
         for tp, found in self.scheduler.iterate(fetched):
@@ -219,7 +221,15 @@ class GroupConsumer(driver.Consumer):
                 self._owner.read_to(tp, position)
 
     async def _seek_again(self) -> None:
-        """Have the records fetched while the flow was stopped again: they may have come after the rebalance's seek."""
+        """Have the records fetched while the flow was stopped again: they may have come after the rebalance's seek.
+
+        Not before the flow goes on: until then commits of what is in work are on their way, and with the older offsets
+        the owner would take the partitions, which another member may have by then.
+        """
+        if not self.flow_active:
+            await self.wait(self.can_resume_flow)
+        if self.should_stop or not self._needs_seek:
+            return
         try:
             await self.perform_seek()
         except Exception as error:
