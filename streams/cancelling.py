@@ -1,4 +1,4 @@
-"""Waits for the first of several to end, and cancels tasks so that they end."""
+"""Waits for the first of several to end, cancels tasks so that they end, and ends work in spite of that."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -13,6 +13,19 @@ async def first_ended(*parts: Awaitable[object]) -> None:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
         await cancelled(*waits)
+
+
+async def completed(work: Awaitable[object]) -> None:
+    """Wait for the end of ``work``, also where this task is cancelled meanwhile; that is raised after it.
+
+    A second cancellation cancels the work too.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise
 
 
 async def cancelled(*tasks: "asyncio.Future[Any]", every_s: float = 1.0) -> None:

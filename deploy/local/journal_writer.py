@@ -14,7 +14,7 @@ from eunoe.deploy.local.journal_sealing import seal_entry
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.keys import KeyStore
 from eunoe.streams.broker_adapter import ConsumerLoad, Notify
-from eunoe.streams.cancelling import cancelled
+from eunoe.streams.cancelling import cancelled, first_ended
 from eunoe.streams.plain_consumer import as_record, broker_faults, end_offsets, open_adapted_consumer, open_consumer
 from eunoe.streams.reader import partitions_of
 from eunoe.streams.settings import KafkaSettings
@@ -58,6 +58,8 @@ class JournalWriter:
         self._next: dict[TopicPartition, int] = {}
         self._notify: Notify | None = None
         self._ending = False
+        self._refusals: set[str] = set()
+        self._taken = asyncio.Event()
         self.written = 0
         """Number of entries written since the start."""
 
@@ -97,6 +99,24 @@ class JournalWriter:
         if self._syncing is not None:
             await self._syncing
         await self._journal.sync()
+
+    async def outlast(self) -> None:
+        """Wait until all is written that the topic holds now, also where disk or key store take no entry for a while.
+
+        For the stop: after it nobody else has these records. It raises nothing, and logs what is lost.
+        """
+        with suppress(Unavailable, OSError):
+            await self.drain(_FINISH_SECONDS)
+        if not self._refusals:
+            return
+        logger.warning(
+            "the stop waits for the journal, for %.0f s at most: make room; a kill loses what it lacks", self.patience_s
+        )
+        try:
+            await first_ended(self._taken.wait(), self.failed())
+            await self.drain()
+        except (Unavailable, OSError) as fault:
+            logger.error("the last of what clients produced is lost: %s", fault)  # noqa: TRY400 - for people
 
     async def finish(self) -> None:
         """Write what was fetched, once the broker has ended, and end the task; leave the journal open."""
@@ -164,11 +184,18 @@ class JournalWriter:
         begun, pause = time.monotonic(), _FIRST_PAUSE_SECONDS
         while True:
             try:
-                return await work()
+                await work()
             except (Unavailable, OSError) as fault:
+                self._refusals.add(risk)
+                self._taken.clear()
                 logger.warning("the journal waits, and %s: %s", risk, fault)
                 if time.monotonic() - begun >= self.patience_s:
                     raise
+            else:
+                self._refusals.discard(risk)
+                if not self._refusals:
+                    self._taken.set()
+                return
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 

@@ -30,6 +30,7 @@ from eunoe.deploy.local.ports import HOST, free_port
 from eunoe.deploy.local.servers import check_port
 from eunoe.deploy.local.stack import LEDGER, LocalStack, Ports
 from eunoe.deploy.observability.index_watch import report_lost_index
+from eunoe.deploy.observability.room_watch import report_lacking_room
 from eunoe.deploy.process.draining import drained, settle
 from eunoe.deploy.process.erasing import EraserOnDemand
 from eunoe.deploy.process.forked import ForkServer
@@ -43,7 +44,7 @@ from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.keys import KeyStore
 from eunoe.streams.admin import create_topics
-from eunoe.streams.cancelling import cancelled, first_ended
+from eunoe.streams.cancelling import cancelled, completed, first_ended
 from eunoe.streams.reader import topic_size
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.derive.erased import start_of
@@ -125,8 +126,7 @@ async def open_standalone(
         system = Standalone(settings, stack, workers, writer, gateway)
         _announce(system, unpinned)
         if workers:
-            watch = asyncio.create_task(report_lost_index(settings))
-            closing.callback(watch.cancel)
+            _watch(settings, stack, closing)
         eraser = _eraser(unpinned, stack, forks)
         kills.append(eraser.kill)
         erasing = asyncio.create_task(eraser.run()) if workers else None
@@ -161,6 +161,12 @@ def with_topics(known: Sequence[Listed], names: TopicNames) -> list[str]:
 def _check_http_port(options: StandaloneOptions) -> None:
     if options.workers and options.http_port:
         check_port("gateway", options.http_port)
+
+
+def _watch(settings: Settings, stack: LocalStack, closing: AsyncExitStack) -> None:
+    """Tell here what the stages wait for: they log to files of their own."""
+    for watch in (report_lost_index(settings), report_lacking_room(stack.directory)):
+        closing.callback(asyncio.create_task(watch).cancel)
 
 
 def _eraser(settings: Settings, stack: LocalStack, forks: ForkServer | None) -> EraserOnDemand:
@@ -271,7 +277,7 @@ async def _start_journal(
 ) -> JournalWriter:
     closing.callback(journal.close)
     writer = JournalWriter(journal, settings.kafka_settings, settings.names, stack.epoch, keys)
-    closing.push_async_callback(_end_log, stack, writer)
+    closing.push_async_callback(lambda: completed(_end_log(stack, writer)))
     await writer.start()
     stack.wake(writer.notify)
     return writer
@@ -283,6 +289,7 @@ async def _end_log(stack: LocalStack, writer: JournalWriter) -> None:
     level = aiokafka.level
     aiokafka.setLevel(logging.CRITICAL)  # the broker is to be gone
     try:
+        await writer.outlast()
         await stack.stop_broker()
         await writer.finish()
     finally:

@@ -2,9 +2,11 @@
 
 import os
 import resource
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -31,3 +33,11 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
     monkeypatch.setattr(os, "fsync", noting)
     return paths
+
+
+@contextmanager
+def left_on_disk(size: int) -> Iterator[None]:
+    """Every disk has that many bytes left, as `shutil.disk_usage` tells it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=size))
+        yield

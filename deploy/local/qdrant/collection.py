@@ -13,9 +13,10 @@ from typing import TypeVar
 import qdrant_edge as edge
 
 from eunoe.deploy.local.kept import sync_directory, write_durably
-from eunoe.deploy.local.qdrant.errors import RequestError, missing, wrong_input
+from eunoe.deploy.local.qdrant.errors import RequestError, check_room, missing, wrong_input
 from eunoe.deploy.local.qdrant.models import models
 from eunoe.deploy.local.qdrant.schema import engine_config
+from eunoe.deploy.local.room import taken_by
 from eunoe.schemas.errors import Refused
 
 logger = logging.getLogger(__name__)
@@ -31,7 +32,8 @@ _PAGE = 1_000
 class LocalCollection:
     """An open shard; all calls into the engine run one after another on its own thread."""
 
-    def __init__(self, spec: models.CreateCollection, shard: edge.EdgeShard) -> None:
+    def __init__(self, path: Path, spec: models.CreateCollection, shard: edge.EdgeShard) -> None:
+        self.path = path
         self.spec = spec
         self.shard = shard
         self.writes = 0
@@ -43,7 +45,11 @@ class LocalCollection:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, self, body)
 
     def update(self, operation: edge.UpdateOperation) -> None:
-        """Apply an update; only on the shard's thread. It is in the write-ahead log when this returns."""
+        """Apply an update; only on the shard's thread. It is in the write-ahead log when this returns.
+
+        Raises the fault 507 where the disk is nearly full: the engine would end with the process.
+        """
+        check_room(self.path)
         self.shard.update(operation)
         self.writes += 1
 
@@ -53,6 +59,7 @@ class LocalCollection:
             await self.run(LocalCollection._flush, b"")
 
     def _flush(self, _: bytes) -> None:
+        check_room(self.path)
         self.shard.flush()
         self._flushed = self.writes
 
@@ -118,6 +125,7 @@ class Collections:
         if not _NAME.fullmatch(name) or name in {".", ".."}:
             raise wrong_input(f"not a collection's name: {name!r:.60}")
         async with self._changing:
+            check_room(self._directory)
             if self._is_there(name):
                 raise RequestError(409, f"Wrong input: Collection `{name}` already exists!")
             if name in self._open:
@@ -149,6 +157,8 @@ class Collections:
         for name, collection in list(self._open.items()):
             try:
                 await collection.flush()
+            except RequestError as fault:
+                logger.warning("flush of collection %s waits: %s", name, fault)
             except Exception:
                 logger.exception("flush failed: collection %s", name)
 
@@ -162,7 +172,7 @@ class Collections:
 def _load(path: Path) -> LocalCollection:
     spec = models.CreateCollection.model_validate_json((path / _SPEC).read_bytes())
     _mend(path)
-    return LocalCollection(spec, edge.EdgeShard.load(str(path / _SHARD)))
+    return LocalCollection(path, spec, edge.EdgeShard.load(str(path / _SHARD)))
 
 
 def _make(path: Path, spec: models.CreateCollection, config: edge.EdgeConfig) -> LocalCollection:
@@ -170,12 +180,13 @@ def _make(path: Path, spec: models.CreateCollection, config: edge.EdgeConfig) ->
     (path / _SHARD).mkdir(parents=True)
     shard = edge.EdgeShard.create(str(path / _SHARD), config)
     write_durably(path / _SPEC, spec.model_dump_json(exclude_none=True).encode())
-    return LocalCollection(spec, shard)
+    return LocalCollection(path, spec, shard)
 
 
 def _rewrite(path: Path, collection: LocalCollection, _: bytes) -> int:
     new, old, shard = path / _NEW, path / _OLD, path / _SHARD
     _mend(path)
+    check_room(path, taken_by(shard))
     new.mkdir()
     copy = edge.EdgeShard.create(str(new), engine_config(collection.spec))
     for name, index in collection.shard.info().payload_schema.items():

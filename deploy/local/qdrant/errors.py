@@ -1,8 +1,11 @@
 """Faults of a request, in the words of Qdrant."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from pydantic import BaseModel
+
+from eunoe.deploy.local.room import lacking_room
 
 
 class RequestError(Exception):
@@ -26,6 +29,12 @@ def unsupported(what: str) -> RequestError:
 def missing(name: str) -> RequestError:
     """The fault of an unknown collection (404)."""
     return RequestError(404, f"Not found: Collection `{name:.100}` doesn't exist!")
+
+
+def check_room(directory: Path, more: int = 0) -> None:
+    """Raise the fault 507 where the disk of ``directory`` has too little room to write there, or for ``more`` bytes."""
+    if lacking := lacking_room(directory, more):
+        raise RequestError(507, f"No space left on device: {lacking}")
 
 
 def only(model: BaseModel, where: str, allowed: Iterable[str]) -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from eunoe.streams.cancelling import cancelled, first_ended
+from eunoe.streams.cancelling import cancelled, completed, first_ended
 
 
 async def test_a_cancellation_that_is_lost_is_repeated() -> None:
@@ -68,3 +68,20 @@ async def test_a_wait_for_the_first_end_that_is_cancelled_leaves_no_task() -> No
     await asyncio.sleep(0)
     await cancelled(waiting)
     assert [part.cancelled() for part in parts] == [True, True]
+
+
+async def test_work_is_completed_although_its_task_is_cancelled() -> None:
+    begun, may_end, done = asyncio.Event(), asyncio.Event(), []
+
+    async def work() -> None:
+        begun.set()
+        await may_end.wait()
+        done.append(True)
+
+    task = asyncio.create_task(completed(work()))
+    await begun.wait()
+    task.cancel()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert done == [True]

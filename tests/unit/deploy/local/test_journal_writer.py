@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from aiokafka import TopicPartition
 
 from eunoe.deploy.local import journal as journals
 from eunoe.deploy.local import journal_writer
@@ -18,7 +19,9 @@ from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import TopicNames
 from eunoe.workers.stores.data_keys.cached import MemoryKeyStore
 from tests.support.disk import room_for
+from tests.support.valkeys import until_async
 
+PARTITION = TopicPartition("conversations", 0)
 ENTRIES = [JournalEntry(epoch=1, offset=n, log_time=None, key=b"t/c", value=b"x" * 90) for n in range(5)]
 
 
@@ -36,6 +39,22 @@ class BusyKeys(MemoryKeyStore):
             self.refusals -= 1
             raise Unavailable("the key store: database is locked")
         return await super().current(conversation)
+
+
+class FedWriter(JournalWriter):
+    """A writer to whom a broker gives the entries, and none after them."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__(journal, KafkaSettings(), TopicNames(), 1)
+
+    async def _follow(self, started: asyncio.Future[None]) -> None:
+        started.set_result(None)
+        await self.write(0, ENTRIES)
+        self._next[PARTITION] = len(ENTRIES)
+        await asyncio.Event().wait()
+
+    async def _ends(self) -> dict[TopicPartition, int]:
+        return {PARTITION: len(ENTRIES)}
 
 
 @pytest.fixture(autouse=True)
@@ -152,3 +171,43 @@ def test_a_hole_costs_what_it_covers_and_no_other_line(tmp_path: Path) -> None:
         Journal(tmp_path)
     path.write_bytes(b"".join(line for n, line in enumerate(path.read_bytes().splitlines(keepends=True), 1) if n != 2))
     assert list(Journal(tmp_path).read(0)) == [ENTRIES[0], *ENTRIES[3:]]
+
+
+async def test_a_stop_waits_for_a_full_disk_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(journal_writer, "_FINISH_SECONDS", 0.001)
+    journal = Journal(tmp_path)
+    writer = FedWriter(journal)
+    with room_for(100):
+        await writer.start()
+        stop = asyncio.create_task(writer.outlast())
+        await until_async(lambda: "the stop waits for the journal" in caplog.text, "the stop does not wait")
+        assert not stop.done()
+    await stop
+    journal.close()
+    assert list(Journal(tmp_path).read(0)) == ENTRIES
+    assert "lost" not in caplog.text
+
+
+async def test_a_stop_does_not_wait_for_a_full_disk_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(journal_writer, "_FINISH_SECONDS", 0.001)
+    journal = Journal(tmp_path)
+    writer = FedWriter(journal)
+    with room_for(100):
+        await writer.start()
+        writer.patience_s = 0.0
+        await writer.outlast()
+    journal.close()
+    assert "the last of what clients produced is lost: [Errno 27] File too large" in caplog.text
+
+
+async def test_a_stop_of_a_journal_that_has_all_does_not_wait(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    journal = Journal(tmp_path)
+    writer = FedWriter(journal)
+    await writer.start()
+    await writer.outlast()
+    journal.close()
+    assert (list(Journal(tmp_path).read(0)), caplog.messages) == (ENTRIES, [])

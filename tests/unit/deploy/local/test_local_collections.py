@@ -7,8 +7,10 @@ import pytest
 import qdrant_edge as edge
 
 from eunoe.deploy.local.qdrant.collection import Collections
+from eunoe.deploy.local.qdrant.errors import RequestError
+from eunoe.deploy.local.room import LEAST_FREE_BYTES
 from eunoe.schemas.errors import Refused
-from tests.support.disk import synced
+from tests.support.disk import left_on_disk, synced
 
 SPEC = b'{"vectors":{"size":2,"distance":"Cosine"}}'
 
@@ -74,3 +76,35 @@ async def test_a_rewrite_that_fails_leaves_the_old_points_and_can_be_repeated(
     assert (count(collections, "a"), await collections.rewrite("a"), count(collections, "a")) == (1, 1, 1)
     collections.close()
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["collection.json", "shard"]
+
+
+async def test_a_nearly_full_disk_refuses_what_writes_and_keeps_the_server_alive(tmp_path: Path) -> None:
+    await made(tmp_path)
+    collections = opened(tmp_path)
+    collection = collections.get("a")
+    point = edge.UpdateOperation.upsert_points([edge.Point(id=2, vector=[0.0, 1.0])])
+    with left_on_disk(LEAST_FREE_BYTES - 1):
+        with pytest.raises(RequestError, match=r"No space left on device: .* make room there") as caught:
+            collection.update(point)
+        with pytest.raises(RequestError, match="No space left"):
+            await collections.create("c", SPEC)
+        assert (caught.value.status, count(collections, "a")) == (507, 1)
+    with left_on_disk(LEAST_FREE_BYTES), pytest.raises(RequestError, match="No space left"):
+        await collections.rewrite("a")  # a copy needs more
+    collection.update(point)
+    assert (count(collections, "a"), await collections.rewrite("a")) == (2, 2)
+    collections.close()
+
+
+async def test_segments_are_not_written_to_a_nearly_full_disk_and_later_are(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await made(tmp_path)
+    collections = opened(tmp_path)
+    collections.get("a").update(edge.UpdateOperation.upsert_points([edge.Point(id=2, vector=[0.0, 1.0])]))
+    for free in (0, LEAST_FREE_BYTES):
+        with left_on_disk(free):
+            await collections.flush()
+    (told,) = caplog.messages
+    assert told.startswith("flush of collection a waits: No space left on device")
+    collections.close()
