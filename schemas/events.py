@@ -176,18 +176,6 @@ class UtteranceErased(ConversationEvent):
     is_reply: bool = False
 
 
-class GenerationPromoted(Contract):
-    """A control record without key, one in every partition of ``conversations``: another generation answers now."""
-
-    type: Literal["generation_promoted"] = "generation_promoted"
-    generation: Identifier
-    at: Time
-    nonce: Identifier | None = None
-    """The nonce that `eunoe promote` left in the state store first; intake ignores a record without it."""
-    log: int | None = Field(default=None, ge=1)
-    """Set when the partitions change: the number of the log that the generation reads and clients continue with."""
-
-
 # ---- events between stages
 
 

@@ -1,4 +1,4 @@
-"""Records beside the events: dead letters, and the answers of language models.
+"""Records beside the events: promotions, dead letters, and the answers of language models.
 
 Docstrings of the classes, their fields and members are published in `deploy/contracts`.
 """
@@ -6,7 +6,21 @@ Docstrings of the classes, their fields and members are published in `deploy/con
 from enum import StrEnum
 from typing import Literal
 
+from pydantic import Field
+
 from eunoe.schemas.base import Contract, Identifier, Time
+
+
+class GenerationPromoted(Contract):
+    """A control record without key, one in every partition of ``conversations``: another generation answers now."""
+
+    type: Literal["generation_promoted"] = "generation_promoted"
+    generation: Identifier
+    at: Time
+    nonce: Identifier | None = None
+    """The nonce that `eunoe promote` left in the state store first; intake ignores a record without it."""
+    log: int | None = Field(default=None, ge=1)
+    """Set when the partitions change: the number of the log that the generation reads and clients continue with."""
 
 
 class DeadLetterReason(StrEnum):

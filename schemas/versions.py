@@ -11,7 +11,6 @@ from eunoe.schemas.base import Contract
 from eunoe.schemas.errors import NewerVersion
 from eunoe.schemas.events import (
     Erase,
-    GenerationPromoted,
     ReplyContext,
     ReplyRequested,
     SessionClosed,
@@ -22,7 +21,7 @@ from eunoe.schemas.events import (
     UtteranceErased,
 )
 from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, MemoriesDerived, MemoriesFormed
-from eunoe.schemas.records import DeadLetter, DeadLetterReason, RecordedAnswer
+from eunoe.schemas.records import DeadLetter, DeadLetterReason, GenerationPromoted, RecordedAnswer
 from eunoe.schemas.replies import Recalled, Reply
 
 WHOLE: Final = "document"

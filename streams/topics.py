@@ -7,7 +7,6 @@ from enum import StrEnum
 from eunoe.schemas.base import Contract
 from eunoe.schemas.events import (
     Erase,
-    GenerationPromoted,
     ReplyContext,
     ReplyRequested,
     SessionClosed,
@@ -17,7 +16,7 @@ from eunoe.schemas.events import (
     Utterance,
 )
 from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, MemoriesDerived, MemoriesFormed
-from eunoe.schemas.records import DeadLetter, RecordedAnswer
+from eunoe.schemas.records import DeadLetter, GenerationPromoted, RecordedAnswer
 from eunoe.schemas.replies import Recalled, Reply
 
 DEFAULT_MAX_BYTES = 1_048_576

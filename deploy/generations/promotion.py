@@ -17,7 +17,7 @@ from eunoe.deploy.inspect.counted import counted, named_there
 from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
-from eunoe.schemas.events import GenerationPromoted
+from eunoe.schemas.records import GenerationPromoted
 from eunoe.streams.admin import delete_topics
 from eunoe.streams.codec import encode
 from eunoe.streams.groups import delete_groups, groups_with_members

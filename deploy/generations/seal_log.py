@@ -17,8 +17,8 @@ from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Refused
-from eunoe.schemas.events import GenerationPromoted
 from eunoe.schemas.keys import Destroyed, KeyStore
+from eunoe.schemas.records import GenerationPromoted
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.admin import check_partitions
 from eunoe.streams.codec import decode

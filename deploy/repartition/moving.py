@@ -15,8 +15,7 @@ from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.repartition.records import begins, belongs, copied, forwarded, sealed_copy, source_of
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Refused
-from eunoe.schemas.events import GenerationPromoted
-from eunoe.schemas.records import DeadLetterReason
+from eunoe.schemas.records import DeadLetterReason, GenerationPromoted
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import encode
 from eunoe.streams.dead_letters import dead_letter

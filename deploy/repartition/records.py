@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from eunoe.schemas.base import write_time
-from eunoe.schemas.events import GenerationPromoted
+from eunoe.schemas.records import GenerationPromoted
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
 from eunoe.streams.position import (

@@ -8,7 +8,6 @@ from eunoe.schemas.decisions import Rejection, Scope
 from eunoe.schemas.errors import NewerVersion
 from eunoe.schemas.events import (
     ConversationEvent,
-    GenerationPromoted,
     ReplyContext,
     ReplyRequested,
     SessionEvent,
@@ -16,7 +15,7 @@ from eunoe.schemas.events import (
     Utterance,
     UtteranceErased,
 )
-from eunoe.schemas.records import DeadLetterReason
+from eunoe.schemas.records import DeadLetterReason, GenerationPromoted
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
 from eunoe.streams.position import is_copy, record_log_time, record_position

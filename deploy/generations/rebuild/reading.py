@@ -12,7 +12,7 @@ from eunoe.deploy.generations.rebuild.spool import Places, ReadUpTo, Spool, dige
 from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import ErasedPart
-from eunoe.schemas.events import GenerationPromoted
+from eunoe.schemas.records import GenerationPromoted
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.admin import check_log_is_open
 from eunoe.streams.codec import decode

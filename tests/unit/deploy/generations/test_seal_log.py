@@ -18,7 +18,8 @@ from eunoe.deploy.settings import Settings
 from eunoe.deploy.settings.sections import KeySettings
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.schemas.events import GenerationPromoted, Utterance
+from eunoe.schemas.events import Utterance
+from eunoe.schemas.records import GenerationPromoted
 from eunoe.streams import topic_settings
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.memory_log import MemoryLog

@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from eunoe.deploy.process.standalone import with_topics
-from eunoe.schemas.events import Ask, GenerationPromoted, SessionSkipped
-from eunoe.schemas.records import RecordedAnswer
+from eunoe.schemas.events import Ask, SessionSkipped
+from eunoe.schemas.records import GenerationPromoted, RecordedAnswer
 from eunoe.streams.codec import encode
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.derive.in_memory import InMemoryPipeline

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from eunoe.schemas.decisions import Decision, Outcome, Work
-from eunoe.schemas.events import GenerationPromoted, SessionSkipped
-from eunoe.schemas.records import DeadLetterReason
+from eunoe.schemas.events import SessionSkipped
+from eunoe.schemas.records import DeadLetterReason, GenerationPromoted
 from eunoe.schemas.replies import Reply
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode, encode
