@@ -209,8 +209,7 @@ def field_at(document: object, path: str) -> object:
 class Contract(Value):
     """A record of a topic: carries its type and the version of its schema.
 
-    A subclass declares ``type: Literal["…"] = "…"``. ``schema_version`` is the version that the record
-    was written in; records of older versions are brought up step by step (`eunoe.schemas.versions`).
+    A subclass declares ``type: Literal["…"] = "…"``. ``schema_version`` is the lowest version that has all its fields.
 
     A field that a later version adds stands in ``ADDED`` and has the default `absent`: a record in which it is not set
     is written without it, in the version before. Stages that do not know it yet go on reading all other records.

@@ -1,6 +1,6 @@
 """Reads contracts from documents of any known schema version."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -28,7 +28,6 @@ WHOLE: Final = "document"
 """The place of a fault that is of no single field."""
 
 Document = Mapping[str, Any]
-Upcast = Callable[[dict[str, Any]], dict[str, Any]]
 
 CONTRACTS: Mapping[str, type[Contract]] = {
     contract.type_tag(): contract
@@ -54,10 +53,6 @@ CONTRACTS: Mapping[str, type[Contract]] = {
     )
 }
 
-UPCASTS: Mapping[tuple[str, int], Upcast] = {}
-"""(type, version) → migration of a document of that version to the next one."""
-
-
 _UNKNOWN_MEMBER: Final = frozenset({"enum", "literal_error"})
 """Pydantic's names of the faults of a word that an enumeration does not have."""
 
@@ -74,12 +69,8 @@ class ContractError(ValueError):
         self.has_unknown_word = has_unknown_word
 
 
-def read_contract(
-    document: object,
-    contracts: Mapping[str, type[Contract]] = CONTRACTS,
-    upcasts: Mapping[tuple[str, int], Upcast] = UPCASTS,
-) -> Contract:
-    """The contract in a decoded JSON document, migrated to its latest version.
+def read_contract(document: object, contracts: Mapping[str, type[Contract]] = CONTRACTS) -> Contract:
+    """The contract in a decoded JSON document, of any version up to the latest: a later one only adds fields.
 
     Raises `ContractError` with reason ``invalid``, ``unknown_type`` or ``newer_version``.
     """
@@ -89,17 +80,15 @@ def read_contract(
     contract = contracts.get(tag) if isinstance(tag, str) else None
     if contract is None:
         raise ContractError(DeadLetterReason.UNKNOWN_TYPE, f"unknown type {tag!r:.80}")
-    current = _upcast(document, contract, upcasts)
+    _check_version(document, contract)
     try:
-        return contract.model_validate(current, strict=False)
+        return contract.model_validate(document, strict=False)
     except ValidationError as error:
         unknown = any(_is_unknown_word(fault) for fault in error.errors(include_url=False, include_context=False))
         raise ContractError(DeadLetterReason.INVALID, describe(error), has_unknown_word=unknown) from None
 
 
-def _upcast(
-    document: dict[str, Any], contract: type[Contract], upcasts: Mapping[tuple[str, int], Upcast]
-) -> dict[str, Any]:
+def _check_version(document: Mapping[str, Any], contract: type[Contract]) -> None:
     version = document.get("schema_version", 1)
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise ContractError(
@@ -110,10 +99,6 @@ def _upcast(
             DeadLetterReason.NEWER_VERSION,
             f"{contract.type_tag()} of schema version {version}; the newest known here is {contract.LATEST}",
         )
-    for step in range(version, contract.LATEST):
-        upcast = upcasts.get((contract.type_tag(), step), dict)  # a version that only adds fields needs no migration
-        document = {**upcast(dict(document)), "schema_version": step + 1}
-    return document
 
 
 def describe(error: ValidationError) -> str:
