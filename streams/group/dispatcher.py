@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from eunoe.streams.group.ack_rounds import AckRounds
-from eunoe.streams.group.fair_queues import FairQueues, OrderingKey
+from eunoe.streams.group.fair_queues import FairQueues
 from eunoe.streams.group.handlers import Backpressure, BatchHandler, OnRevoked, Urgent
-from eunoe.streams.group.in_work import Batch, InWork, Job, place_of
+from eunoe.streams.group.in_work import Batch, InWork, Job, ordering_key_of, place_of
+from eunoe.streams.group.key_starts import KeyStarts
 from eunoe.streams.group.limits import TRACKED_BYTES, DispatchLimits
 from eunoe.streams.group.partition import AckCallbacks, Assignment, BeforeAck, LogicalPartition, PartitionState
 from eunoe.streams.record import Record, Revoked
@@ -16,14 +17,6 @@ from eunoe.streams.record import Record, Revoked
 log = logging.getLogger(__name__)
 
 _CANCEL_S = 1.0
-_BACKPRESSURE_POLL_S = 0.05
-_STARTS = 4
-"""Keys that begin in one turn of the event loop, one under backpressure: all else in the process waits for a turn."""
-
-
-def ordering_key_of(record: Record) -> OrderingKey:
-    """The key of a record, over all topics; for a record without a key its partition."""
-    return record.key if record.key is not None else (record.topic, record.partition)
 
 
 class Dispatcher:
@@ -54,11 +47,10 @@ class Dispatcher:
         self._partitions: dict[LogicalPartition, PartitionState] = {}
         self._queues = FairQueues[Job]()
         self._work = InWork()
+        self._starts = KeyStarts(self._pump)
         self._is_behind = False
         self._changed = asyncio.Event()
         self._failure: BaseException | None = None
-        self._retry: asyncio.TimerHandle | None = None
-        self._started = 0
 
     # ---- state
 
@@ -145,7 +137,8 @@ class Dispatcher:
         await self._until(lambda: assignment.revoked or not self.taking or self._has_room(state, barrier=barrier))
         if assignment.revoked or not self.taking or not state.offsets.enter(record.offset, record.timestamp_ms):
             return False
-        if self._queues.add(ordering_key_of(record), self._job(record, state)):
+        job = self._job(record, state)
+        if self._queues.add(job.ordering_key, job):
             self._pump()
         if barrier:
             await self._until(lambda: assignment.revoked or not self.taking or not state.offsets.outstanding)
@@ -161,10 +154,11 @@ class Dispatcher:
             state.finish(offset - 1)
 
     def _job(self, record: Record, state: PartitionState) -> Job:
-        before = self._queues.last(ordering_key_of(record))
+        key = ordering_key_of(record)
+        before = self._queues.last(key)
         if before is not None:  # thousands of records of an import wait with one key: they share its bytes
             record = replace(record, key=before.record.key)
-        return Job(record, ordering_key_of(record), state, self._urgent(record), shares_key=before is not None)
+        return Job(record, key, state, self._urgent(record), shares_key=before is not None)
 
     def note_behind(self, is_behind: bool) -> None:
         """Note whether the log has more records; as long as they are read ahead, reading goes before handling."""
@@ -190,31 +184,12 @@ class Dispatcher:
 
     def _pump(self) -> None:
         while self._queues.any and self._may_start() and self.taking:
-            self._count_start()
+            self._starts.count()
             batch = self._queues.take(self._limits.batch)
             self._work.begin(asyncio.create_task(self._handle_batch(batch, self._assignment)), batch)
         self._changed.set()
         if self._queues.any and self.taking and self._work.keys < self._limits.concurrency:
-            self._pump_later()
-
-    def _count_start(self) -> None:
-        """Note that a key begins; in the next turn of the event loop others may."""
-        if not self._started:
-            asyncio.get_running_loop().call_soon(self._next_turn)
-        self._started += 1
-
-    def _next_turn(self) -> None:
-        self._started = 0
-        self._pump()
-
-    def _pump_later(self) -> None:
-        """Look again soon: backpressure may end long before a handler in work does, which may wait for a model."""
-        if self._retry is None:
-            self._retry = asyncio.get_running_loop().call_later(_BACKPRESSURE_POLL_S, self._pump_again)
-
-    def _pump_again(self) -> None:
-        self._retry = None
-        self._pump()
+            self._starts.look_again()
 
     def _may_start(self) -> bool:
         in_work, limits = self._work.keys, self._limits
@@ -223,7 +198,7 @@ class Dispatcher:
         if self._queues.any_urgent:
             return True
         most = self._backpressure()
-        if self._started and (self._started >= _STARTS or most is not None):
+        if not self._starts.any_left(under_backpressure=most is not None):
             return False
         if in_work and self._is_behind and self.held_bytes < limits.ahead_bytes:
             return False

@@ -30,6 +30,11 @@ class Job:
         return size_of(self.record) + (0 if self.shares_key else KEY_BYTES)
 
 
+def ordering_key_of(record: Record) -> OrderingKey:
+    """The key of a record, over all topics; for a record without a key its partition."""
+    return record.key if record.key is not None else (record.topic, record.partition)
+
+
 Batch = tuple[Job, ...]
 """Consecutive jobs of one key."""
 

@@ -19,7 +19,8 @@ from eunoe.streams.access import why_denied
 from eunoe.streams.broker_adapter import ConsumerLoad
 from eunoe.streams.cancelling import cancelled
 from eunoe.streams.group.dispatcher import Dispatcher
-from eunoe.streams.group.faust_group import TP, GroupApp, GroupConsumer, open_group
+from eunoe.streams.group.faust_app import GroupApp, open_group
+from eunoe.streams.group.faust_consumer import TP, GroupConsumer
 from eunoe.streams.group.handlers import BatchHandler
 from eunoe.streams.group.log_throttle import quiet_libraries
 from eunoe.streams.group.partition import LogicalPartition

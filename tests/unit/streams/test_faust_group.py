@@ -10,7 +10,8 @@ from aiokafka.errors import GroupAuthorizationFailedError, KafkaError, TopicAuth
 
 from eunoe.schemas.errors import Misconfigured, Unavailable
 from eunoe.streams.group import stage_consumer
-from eunoe.streams.group.faust_group import TP, GroupApp, open_group
+from eunoe.streams.group.faust_app import GroupApp, open_group
+from eunoe.streams.group.faust_consumer import TP
 from eunoe.streams.group.faust_thread import ConsumerThread
 from eunoe.streams.group.stage_consumer import StageConsumer
 from eunoe.streams.settings import KafkaSettings
