@@ -50,14 +50,6 @@ class StateStore(Tables, Protocol):
         ...
 
 
-class ConversationList(Protocol):
-    """The conversations in a state store; raises `Unavailable` when the store does not answer."""
-
-    async def conversations(self) -> list[str]:
-        """Keys of all conversations of this generation, sorted; a full scan, for inspection."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class StoredConversation:
     """All state of one conversation in a store, between two decisions."""

@@ -23,12 +23,13 @@ from eunoe.schemas.decisions import (
     Timer,
 )
 from eunoe.schemas.identity import conversation_key
-from eunoe.schemas.ports import ConversationList, ParkingLot, StateStore
+from eunoe.schemas.ports import StateStore
 from eunoe.schemas.position_ports import ReadPartition
 from eunoe.workers.stores.positions.redis_positions import RedisHandledPositions
 from eunoe.workers.stores.records.generations import forget_generation
 from eunoe.workers.stores.redis.connection import RedisClient
 from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.state.memory_store import MemoryStore
 from eunoe.workers.stores.state.redis_store import RedisStore
 
 KEY = conversation_key("acme", "c1")
@@ -337,7 +338,7 @@ async def test_only_lanes_expire(store: StateStore, redis: RedisClient | None, k
 async def test_the_list_of_conversations_holds_each_once_and_nothing_else(
     store: StateStore, redis: RedisClient | None, keys: Keys
 ) -> None:
-    lister, parking = cast("ConversationList", store), cast("ParkingLot", store)
+    lister = cast("MemoryStore | RedisStore", store)
     assert await lister.conversations() == []
     names = [conversation_key("acme", f"c{number} {{}}/안녕") for number in range(30)]
     for key in names[:20]:
@@ -346,7 +347,7 @@ async def test_the_list_of_conversations_holds_each_once_and_nothing_else(
                 Scope(stage, key), Commit(expect=0, applied=1, writes=(Put(table="t", id="1", text="x"),))
             )
     for key in names[20:]:
-        await parking.park(Scope("update", key), 2, "slot", "{}")
+        await lister.park(Scope("update", key), 2, "slot", "{}")
     await store.commit(Scope("respond", names[0], "request/1"), Commit(expect=0, applied=1))
     if redis is not None:
         reader = ReadPartition("intake", "conversations", 0)

@@ -38,7 +38,7 @@ class _StoredLedger:
 
 
 class MemoryStore:
-    """`StateStore`, `ConversationList`, `ParkingLot` and `Transplants`.
+    """`StateStore`, `ParkingLot` and `Transplants`.
 
     ``request_ttl_s``: the time to live of the ledger of one request, in seconds.
     """

@@ -47,7 +47,7 @@ OUTBOX = "outbox/"
 
 
 class RedisStore:
-    """`StateStore`, `ConversationList` and `ParkingLot`.
+    """`StateStore` and `ParkingLot`.
 
     ``request_ttl_s``: the time to live of the ledger of one request, in seconds. ``data_keys``: the keys that documents
     are sealed with; `None`: they are plain. ``packs``: whether new ones are packed. ``cold``: the store of
