@@ -14,15 +14,11 @@ _CACHED_CHARS = 500
 def conversation_key(tenant: str, conversation_id: str) -> str:
     """The key of all records of a conversation: ``<tenant>/<conversation_id>``, both percent-encoded."""
     is_short = len(tenant) + len(conversation_id) <= _CACHED_CHARS
-    return (_short_key if is_short else _written_key)(tenant, conversation_id)
+    return (_written_key if is_short else _written_key.__wrapped__)(tenant, conversation_id)
 
 
 # cached: each event of a conversation names it
 @lru_cache(maxsize=2_048)
-def _short_key(tenant: str, conversation_id: str) -> str:
-    return _written_key(tenant, conversation_id)
-
-
 def _written_key(tenant: str, conversation_id: str) -> str:
     return f"{quote(tenant, safe='')}/{quote(conversation_id, safe='')}"
 

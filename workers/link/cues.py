@@ -183,14 +183,10 @@ def _words(sentence: str, names: tuple[str, ...]) -> tuple[list[int], list[froze
 
 def _stems_of(word: str, names: tuple[str, ...]) -> frozenset[str]:
     is_short = len(word) <= _MAX_CACHED_CHARS and len(names) <= _MAX_CACHED_NAMES
-    return _cached_stems(word, names) if is_short else _read_stems(word, names)
+    return (_read_stems if is_short else _read_stems.__wrapped__)(word, names)
 
 
 @cached_by_word(500, 8_192)
-def _cached_stems(word: str, names: tuple[str, ...]) -> frozenset[str]:
-    return _read_stems(word, names)
-
-
 def _read_stems(word: str, names: tuple[str, ...]) -> frozenset[str]:
     bare = word.casefold().replace("’", "'").removesuffix("'s")
     if weight(bare) < _MIN_WEIGHT or bare in _GENERIC or bare.isdecimal() or (bare.isascii() and len(bare) < 3):

@@ -8,20 +8,24 @@ from weakref import WeakSet
 
 P = ParamSpec("P")
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 K = TypeVar("K")
 
 
-class CachedByLength(Protocol[P, T_co]):
+class Cached(Protocol[P, T]):
+    """A function whose results are cached; ``__wrapped__`` is the function itself."""
+
+    __wrapped__: Callable[P, T]
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        """The function's result; raises what it raises."""
+        ...
+
+
+class CachedByLength(Cached[P, T], Protocol[P, T]):
     """A function whose results are cached by `cached_by_length`."""
 
     max_bytes: int
     """The most that its cache may hold."""
-    __wrapped__: Callable[..., Any]
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T_co:
-        """The function's result; raises what it raises."""
-        ...
 
 
 class _Tier(NamedTuple):
@@ -68,18 +72,18 @@ def cached_by_length(
     return decorate
 
 
-def cached_by_word(entry_bytes: int, entries: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def cached_by_word(entry_bytes: int, entries: int) -> Callable[[Callable[P, T]], Cached[P, T]]:
     """Cache the results of a function of short words: the last ``entries`` of them, of at most ``entry_bytes`` each.
 
-    `cache_sizes` counts it among ``words``.
+    For longer words call its ``__wrapped__``. `cache_sizes` counts it among ``words``.
     """
     return lambda function: _tier("words", entry_bytes, entries, function)
 
 
-def _tier(name: str, entry_bytes: int, entries: int, function: Callable[P, T]) -> Callable[P, T]:
+def _tier(name: str, entry_bytes: int, entries: int, function: Callable[P, T]) -> Cached[P, T]:
     cached = lru_cache(maxsize=entries)(function)
     _TIERS.append(_Tier(name, entry_bytes, cached.cache_info))
-    return cast("Callable[P, T]", cached)
+    return cast("Cached[P, T]", cached)
 
 
 def total_chars(texts: Iterable[str]) -> int:

@@ -66,7 +66,7 @@ def terms(text: str, drop: Collection[str] = ()) -> list[str]:
     if not dropped.isdisjoint(map(_bare, words) if "'" in text or not text.isascii() else words):
         words = [word for word in words if _bare(word) not in dropped]
     is_usual = text.isascii() and max(map(len, words), default=0) <= _MAX_CACHED_CHARS
-    return list(chain.from_iterable(map(_cached_terms if is_usual else _terms_of, words)))
+    return list(chain.from_iterable(map(_terms_of_word if is_usual else _terms_of, words)))
 
 
 def _words(text: str) -> list[str]:
@@ -109,14 +109,10 @@ def _bare(word: str) -> str:
 
 def _terms_of(word: str) -> tuple[str, ...]:
     is_usual = len(word) <= _MAX_CACHED_CHARS and word.isascii()
-    return _cached_terms(word) if is_usual else _terms_of_word(word)
+    return (_terms_of_word if is_usual else _terms_of_word.__wrapped__)(word)
 
 
 @cached_by_word(300, 12_288)
-def _cached_terms(word: str) -> tuple[str, ...]:
-    return _terms_of_word(word)
-
-
 def _terms_of_word(word: str) -> tuple[str, ...]:
     """The terms of a word: none of a stop word, one of most, several where a script without spaces is in it."""
     if word in STOPWORDS:

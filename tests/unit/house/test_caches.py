@@ -25,8 +25,8 @@ MAX_TEXT_CACHES = 100 << 20
 """The most that all of them may hold in one process; half of it where texts are of common length."""
 BY_COUNT = {
     "streams.settings._short_hash": "keys of at most 500 bytes",
-    "workers.link.cues._cached_stems": "words of at most 40 characters, with at most eight names",
-    "workers.models.local.compression._cached_traits": "words of at most 40 characters",
+    "workers.link.cues._read_stems": "words of at most 40 characters, with at most eight names",
+    "workers.models.local.compression._read_traits": "words of at most 40 characters",
     "workers.models.questions.forms._strict": "answer forms, and those that summarize/form.py bounds",
     "workers.models.questions.reading._example": "answer forms, as in questions/forms.py",
     "workers.models.questions.recording._schema_text": "answer forms, as in questions/forms.py",
@@ -34,7 +34,7 @@ BY_COUNT = {
     "workers.stores.cold.stores._threads": "has no arguments",
     "workers.stores.documents.term_counts._number": "documents of one number",
     "workers.stores.documents.term_counts._written": "numbers",
-    "workers.text.terms._cached_terms": "ASCII words of at most 40 characters",
+    "workers.text.terms._terms_of_word": "ASCII words of at most 40 characters",
     "workers.update.english.parsing._plain_word": "words of at most 40 characters",
     "workers.update.english.parsing._shared_word": "words of at most 40 characters",
     "workers.text.terms._stacked": "has no arguments",
@@ -140,11 +140,11 @@ def test_parsed_sentences_take_no_more_than_is_counted():
 
 def test_long_words_are_read_and_not_kept():
     def entries() -> dict[str, int]:
-        words = ("workers.link.cues._cached_stems", "workers.models.local.compression._cached_traits")
+        words = ("workers.link.cues._read_stems", "workers.models.local.compression._read_traits")
         return {
             name: value.cache_info().currsize
             for name, value in defined()
-            if name in (*words, "workers.text.terms._cached_terms")
+            if name in (*words, "workers.text.terms._terms_of_word")
         }
 
     before = entries()

@@ -60,14 +60,10 @@ class _TextUnit(NamedTuple):
 
 
 def _traits(text: str) -> _Traits:
-    return _cached_traits(text) if len(text) <= _MAX_CACHED_CHARS else _read_traits(text)
+    return (_read_traits if len(text) <= _MAX_CACHED_CHARS else _read_traits.__wrapped__)(text)
 
 
 @cached_by_word(350, 8_192)
-def _cached_traits(text: str) -> _Traits:
-    return _read_traits(text)
-
-
 def _read_traits(text: str) -> _Traits:
     lower, word_weight = text.lower(), weight(text)
     is_word = any(char.isalnum() or char == "_" for char in text)
