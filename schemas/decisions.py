@@ -136,10 +136,9 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The decision needs state that does not exist yet; the runner tries again after ``seconds``."""
+    """The decision needs state that does not exist yet; the runner soon tries again."""
 
     reason: str
-    seconds: float = 0.05
     holds: bool = False
     """Whether the conversation is held where the state does not come for as long as a server is waited for.
 

@@ -20,7 +20,7 @@ from eunoe.workers.models.endpoint.embedding_endpoint import EndpointEmbedder, E
 from eunoe.workers.models.endpoint.language_model import OpenAIModel, OpenAISettings, SharedClient
 from eunoe.workers.models.endpoint.profile import Profiles, profile_name
 from eunoe.workers.models.endpoint.profile_keeper import ProfileKeeper
-from eunoe.workers.models.local.compression import LLMLinguaCompressor, LLMLinguaSettings, OfflineCompressor
+from eunoe.workers.models.local.compression import LLMLINGUA_MODEL, LLMLinguaCompressor, OfflineCompressor
 from eunoe.workers.models.local.embedding import FastembedEmbedder, FastembedSettings, WordLlamaEmbedder
 from eunoe.workers.models.questions.recording import Answers, RecordedModel
 
@@ -158,19 +158,17 @@ def _endpoint_embedder(settings: Settings, environment: Environment, named: Embe
     return EndpointEmbedder(EndpointEmbedderSettings(endpoint(settings, environment, named.model), named.dimensions))
 
 
-def llmlingua_settings(settings: Settings) -> LLMLinguaSettings | None:
-    """The settings of the compressor llmlingua; `None` where ``EUNOE_COMPRESSION`` names the offline one."""
+def llmlingua_model(settings: Settings) -> str | None:
+    """The model of the compressor llmlingua; `None` where ``EUNOE_COMPRESSION`` names the offline one."""
     kind, _, model = settings.compression.partition(":")
-    if kind == "offline":
-        return None
-    return LLMLinguaSettings(model=model) if model else LLMLinguaSettings()
+    return None if kind == "offline" else model or LLMLINGUA_MODEL
 
 
 async def open_compressor(settings: Settings, closing: AsyncExitStack) -> Compressor:
     """The compressor that ``EUNOE_COMPRESSION`` names."""
-    options = llmlingua_settings(settings)
-    if options is None:
+    model = llmlingua_model(settings)
+    if model is None:
         return OfflineCompressor()
-    compressor = await asyncio.to_thread(LLMLinguaCompressor, options)
+    compressor = await asyncio.to_thread(LLMLinguaCompressor, model)
     closing.push_async_callback(compressor.aclose)
     return compressor

@@ -4,7 +4,7 @@ from typing import assert_never
 
 import numpy as np
 
-from eunoe.deploy.clients.models import Environment, endpoint, llmlingua_settings
+from eunoe.deploy.clients.models import Environment, endpoint, llmlingua_model
 from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.doctor.endpoint.probe import Prober
 from eunoe.deploy.doctor.findings import Findings
@@ -33,10 +33,10 @@ async def check_embedder(settings: Settings, environment: Environment, findings:
 
 async def check_compressor(settings: Settings, findings: Findings) -> None:
     """Add the compressor; raises `Refused` where its package is not installed."""
-    options = llmlingua_settings(settings)
-    if options is not None:
-        check_llmlingua(options)
-    findings.ok("the offline rules" if options is None else f"llmlingua {options.model}, in this process")
+    model = llmlingua_model(settings)
+    if model is not None:
+        check_llmlingua(model)
+    findings.ok("the offline rules" if model is None else f"llmlingua {model}, in this process")
 
 
 async def _check_endpoint(

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, XLMRobertaConfig, XLMRobertaForTokenClassification
 
 from eunoe.schemas.errors import Refused
-from eunoe.workers.models.local.compression import LLMLinguaCompressor, LLMLinguaSettings
+from eunoe.workers.models.local.compression import LLMLinguaCompressor
 from eunoe.workers.text.tokens import count_tokens
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -43,7 +43,7 @@ def compressor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LLMLinguaComp
     # llmlingua fetches OpenAI's vocabulary only to report how much it saved; bytes will do for that
     by_bytes = tiktoken.Encoding("bytes", pat_str=r"\S+|\s+", mergeable_ranks=BYTES, special_tokens={})
     monkeypatch.setattr(tiktoken, "encoding_for_model", lambda name: by_bytes)
-    return LLMLinguaCompressor(LLMLinguaSettings(model=make_model(tmp_path / "xlm-roberta-large-tiny")))
+    return LLMLinguaCompressor(make_model(tmp_path / "xlm-roberta-large-tiny"))
 
 
 BYTES = {bytes([value]): value for value in range(256)}
@@ -70,4 +70,4 @@ async def test_lines_stay_lines_and_short_ones_stay_whole(compressor: LLMLinguaC
 def test_a_model_that_cannot_be_loaded_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tiktoken, "encoding_for_model", lambda name: None)
     with pytest.raises(Refused, match="could not load"):
-        LLMLinguaCompressor(LLMLinguaSettings(model=str(tmp_path / "xlm-roberta-large-missing")))
+        LLMLinguaCompressor(str(tmp_path / "xlm-roberta-large-missing"))

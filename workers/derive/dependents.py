@@ -77,9 +77,9 @@ def changed_stages(changes: Iterable[str]) -> frozenset[str]:
     return frozenset(stage for stage in found if stage is not None)
 
 
-def producer_of(topic: Topic, event: Contract, stages: Stages = STAGES) -> str | None:
+def producer_of(topic: Topic, event: Contract) -> str | None:
     """The stage that wrote an event of a derived topic; `None` where no stage writes such."""
-    for spec in stages.values():
+    for spec in STAGES.values():
         passes_on = isinstance(event, SessionSkipped) and spec.order is ApplyOrder.SESSION
         if topic in spec.outputs and (type(event) in spec.emits or passes_on):
             return spec.name

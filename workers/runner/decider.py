@@ -30,6 +30,8 @@ SelfTest = Callable[[], Awaitable[bool]]
 """Decides known-good events without side effects; returns whether the stage passed."""
 SELF_TEST_EVERY_S = 60.0
 """Seconds for which the result of a self-test counts."""
+_WAIT_S = 0.05
+"""Seconds until a stage that returned a `Wait` is asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class Decider:
     ) -> DecisionResult | Park | Hold:
         """The stage's decision, or the decision of its failure; ``recorded`` is the outcome to repeat.
 
-        A stage that returns a `Wait` is asked again after its pause. Where the wait ``holds``, the result is a `Hold`
+        A stage that returns a `Wait` is asked again after a pause. Where the wait ``holds``, the result is a `Hold`
         once it has lasted as long as a server is waited for; at once with ``wait_expired``: one event of the
         conversation has waited that long already, and the next ones are not to wait again.
 
@@ -109,8 +111,8 @@ class Decider:
             while isinstance(outcome := await self._tried(work, lease), Wait):
                 if outcome.holds and waited_s >= limit_s:
                     return Hold(f"{outcome.reason}, after {waited_s:.0f} s: it was lost, or the event is forged")
-                await self.pause(outcome.seconds, lease)
-                waited_s += outcome.seconds
+                await self.pause(_WAIT_S, lease)
+                waited_s += _WAIT_S
         if not isinstance(outcome, Decision):
             return outcome
         self._window.note(work.key, failed=False)

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 
 from eunoe.deploy.evaluate.soak.plan import SoakPlan
@@ -35,7 +35,6 @@ class Traffic:
     record: SoakRecord
     name: str
     """Begin of the conversations' ids, new for each run."""
-    clock: Callable[[], float] = time.monotonic
     sent: int = 0
     ended: list[EndedSession] = field(default_factory=list)
     begun: float = 0.0
@@ -43,11 +42,11 @@ class Traffic:
     @property
     def now_s(self) -> float:
         """The second of the run."""
-        return self.clock() - self.begun
+        return time.monotonic() - self.begun
 
     async def run(self) -> None:
         """Talk until the time is over; every session that was begun is ended."""
-        self.begun = self.clock()
+        self.begun = time.monotonic()
         async with asyncio.TaskGroup() as talks:
             for place in range(self.plan.conversations):
                 talks.create_task(self._talk(place))
@@ -90,10 +89,10 @@ class Traffic:
             text = utterance(chance, long=chance.random() < self.plan.long)
             return await self._tried(memory.utter(text, speaker=speaker))
         recorded = chance.random() < 0.5
-        begun = self.clock()
+        begun = time.monotonic()
         asking = memory.ask(question(chance), speaker=speaker, record=recorded, timeout=ASK_TIMEOUT_S)
         if await self._tried(asking):
-            self.record.asks.append(Timed(self.now_s, self.clock() - begun))
+            self.record.asks.append(Timed(self.now_s, time.monotonic() - begun))
         return recorded
 
     async def _tried(self, work: Awaitable[object]) -> bool:

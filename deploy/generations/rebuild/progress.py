@@ -50,15 +50,14 @@ ReportRebuild = Callable[[RebuildProgress], None]
 class PhaseClock:
     """Passes on the states of a rebuild, and adds up the seconds of its phases."""
 
-    def __init__(self, report: ReportRebuild, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, report: ReportRebuild) -> None:
         self._report = report
-        self._clock = clock
-        self._since = clock()
+        self._since = monotonic()
         self._seconds: dict[str, float] = {}
 
     def __call__(self, progress: RebuildProgress) -> None:
         """The time since the call before was spent on the phase of ``progress``."""
-        now = self._clock()
+        now = monotonic()
         self._seconds[progress.phase] = self._seconds.get(progress.phase, 0.0) + now - self._since
         self._since = now
         self._report(progress)

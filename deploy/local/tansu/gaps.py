@@ -23,8 +23,7 @@ GAP_WAIT_S = 2.0
 class Gaps:
     """The gaps at which a consumer waits, one for each partition at most."""
 
-    def __init__(self, limit_s: float = GAP_WAIT_S, clock: Callable[[], float] = time.monotonic) -> None:
-        self._limit_s = limit_s
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._since: dict[TopicPartition, tuple[int, float]] = {}
 
@@ -33,7 +32,7 @@ class Gaps:
     ) -> Iterator[ConsumerRecord]:
         """The fetched records up to the first gap, where the next fetch begins.
 
-        A gap older than the limit is passed over and logged.
+        A gap older than `GAP_WAIT_S` is passed over and logged.
         """
         offset = fetched.next_fetch_offset
         for record in records:
@@ -49,7 +48,7 @@ class Gaps:
         if known != offset:
             self._since[partition] = (offset, self._clock())
             return True
-        if self._clock() - since < self._limit_s:
+        if self._clock() - since < GAP_WAIT_S:
             return True
         log.warning("gap passed over: %s/%d@%d to %d", partition.topic, partition.partition, offset, found - 1)
         return False

@@ -1,7 +1,6 @@
 """Questions at which an endpoint fails again and again, while it answers others: they are at fault."""
 
 from collections import OrderedDict
-from collections.abc import Callable
 from time import monotonic
 from typing import Any, Final
 
@@ -13,10 +12,9 @@ _MAX_QUESTIONS: Final = 1024
 
 
 class FailingQuestions:
-    """Counts failed rounds of retries by question, of the last questions only. ``clock`` returns seconds."""
+    """Counts failed rounds of retries by question, of the last questions only."""
 
-    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._rounds: OrderedDict[str, int] = OrderedDict()
         self._found: OrderedDict[str, None] = OrderedDict()
         self._found_at = float("-inf")
@@ -42,11 +40,11 @@ class FailingQuestions:
         rounds = self._rounds.pop(question, 0) + 1
         if not answers_others:
             return False
-        if rounds < (1 if self._clock() - self._found_at < _TRUSTED_S else _ROUNDS):
+        if rounds < (1 if monotonic() - self._found_at < _TRUSTED_S else _ROUNDS):
             self._rounds[question] = rounds
             _bound(self._rounds)
             return False
-        self._found_at = self._clock()
+        self._found_at = monotonic()
         self._found[question] = None
         _bound(self._found)
         return True

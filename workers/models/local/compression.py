@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from eunoe.schemas.errors import Refused
 from eunoe.workers.models.local.batching import Batcher
@@ -208,27 +208,25 @@ def _space(gap: str, unit: _TextUnit, follows: bool) -> str:
 _LINGUA_FAMILIES = ("bert-base-multilingual-cased", "xlm-roberta-large")
 
 
-@dataclass(frozen=True, slots=True)
-class LLMLinguaSettings:
-    """The LLMLingua-2 model and its device."""
-
-    model: str = "microsoft/llmlingua-2-bert-base-multilingual-cased-meetingbank"
-    """A name on the Hugging Face hub, or a folder whose path has the model family's name in it."""
-    device: str = "cpu"
+LLMLINGUA_MODEL: Final = "microsoft/llmlingua-2-bert-base-multilingual-cased-meetingbank"
+"""The LLMLingua-2 model where none is named."""
 
 
 class LLMLinguaCompressor:
-    """LLMLingua-2 (Pan et al. 2024) through the ``llmlingua`` package (an extra), in its own thread."""
+    """LLMLingua-2 (Pan et al. 2024) through the ``llmlingua`` package (an extra), in its own thread.
 
-    def __init__(self, settings: LLMLinguaSettings | None = None) -> None:
-        self._settings = settings or LLMLinguaSettings()
-        self._compressor = _load_llmlingua(self._settings)
+    ``model``: a name on the Hugging Face hub, or a folder whose path has the model family's name in it.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._compressor = _load_llmlingua(model)
         self._batchers: dict[float, Batcher[str]] = {}
 
     @property
     def name(self) -> str:
         """The model's name."""
-        return f"llmlingua2-{self._settings.model}"
+        return f"llmlingua2-{self._model}"
 
     async def compress(self, texts: Sequence[str], keep: float) -> list[str]:
         """Each text with about the share ``keep`` of the model's tokens; speaker tags and digits stay.
@@ -264,27 +262,27 @@ class LLMLinguaCompressor:
 _NO_LLMLINGUA = "the compressor llmlingua is not installed: pip install 'eunoe[llmlingua]', or choose offline"
 
 
-def check_llmlingua(settings: LLMLinguaSettings) -> None:
+def check_llmlingua(model: str) -> None:
     """Raise `Refused` where the package llmlingua is not installed, or cannot tell the family of the model."""
-    if not any(family in settings.model for family in _LINGUA_FAMILIES):
+    if not any(family in model for family in _LINGUA_FAMILIES):
         raise Refused(
-            f"llmlingua reads the model family from the model's name: {settings.model} contains none of"
+            f"llmlingua reads the model family from the model's name: {model} contains none of"
             f" {', '.join(_LINGUA_FAMILIES)}"
         )
     if importlib.util.find_spec("llmlingua") is None:
         raise Refused(_NO_LLMLINGUA)
 
 
-def _load_llmlingua(settings: LLMLinguaSettings) -> Any:  # noqa: ANN401 - the package is an extra
-    check_llmlingua(settings)
+def _load_llmlingua(model: str) -> Any:  # noqa: ANN401 - the package is an extra
+    check_llmlingua(model)
     try:
         llmlingua = importlib.import_module("llmlingua")
     except ImportError:
         raise Refused(_NO_LLMLINGUA) from None
     try:
-        return llmlingua.PromptCompressor(model_name=settings.model, use_llmlingua2=True, device_map=settings.device)
+        return llmlingua.PromptCompressor(model_name=model, use_llmlingua2=True, device_map="cpu")
     except Exception as error:
         raise Refused(
-            f"llmlingua could not load {settings.model} ({type(error).__name__}): it downloads the model at first use;"
+            f"llmlingua could not load {model} ({type(error).__name__}): it downloads the model at first use;"
             " allow network access once, set a folder that holds the model, or choose the compressor offline"
         ) from error

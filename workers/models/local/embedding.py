@@ -9,7 +9,7 @@ from hashlib import blake2b
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,6 +154,10 @@ def _runs(lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
         yield start, len(lengths)
 
 
+_BATCH: Final = 64
+"""Texts that ONNX runs at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class FastembedSettings:
     """An ONNX model of fastembed and the place of its files."""
@@ -162,7 +166,6 @@ class FastembedSettings:
     path: str | None = None
     """A folder with the model's files; `None` means fastembed's cache, or a download at first use."""
     threads: int | None = None
-    batch: int = 64
 
 
 class FastembedEmbedder:
@@ -193,7 +196,7 @@ class FastembedEmbedder:
         await self._batcher.aclose()
 
     def _embed_now(self, texts: list[str]) -> list[NDArray[np.float32]]:
-        rows = list(self._model.embed([_clean(text) for text in texts], batch_size=self._settings.batch))
+        rows = list(self._model.embed([_clean(text) for text in texts], batch_size=_BATCH))
         return list(unit_rows(np.stack(rows)))
 
 

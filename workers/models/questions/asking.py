@@ -79,10 +79,10 @@ class CheckedQuestion(Generic[AnswerT]):
 
 
 async def ask_checked(
-    model: LanguageModel, prompt: Prompt, form: type[AnswerT], check: Check[AnswerT], *, urgent: bool = False
+    model: LanguageModel, prompt: Prompt, form: type[AnswerT], check: Check[AnswerT]
 ) -> CheckedAnswer[AnswerT]:
     """`ask_question` for a question that cannot be made smaller."""
-    return await ask_question(model, CheckedQuestion(prompt, form, check, urgent=urgent))
+    return await ask_question(model, CheckedQuestion(prompt, form, check))
 
 
 async def ask_question(model: LanguageModel, question: CheckedQuestion[AnswerT]) -> CheckedAnswer[AnswerT]:

@@ -75,8 +75,6 @@ async def ask_items(
     model: LanguageModel,
     question: ItemQuestion[ItemT, RowT],
     batches: Sequence[Sequence[ItemT]],
-    *,
-    urgent: bool = False,
 ) -> ItemAnswers[RowT]:
     """Ask about all items, the batches side by side; returns a row per item, in order.
 
@@ -87,15 +85,15 @@ async def ask_items(
     """
     if not batches:
         return ItemAnswers((), "")
-    with decision_time(time_limit(model, urgent=urgent)):
-        found = await side_by_side(_ask_batch(model, question, batch, urgent) for batch in batches)
+    with decision_time(time_limit(model, urgent=False)):
+        found = await side_by_side(_ask_batch(model, question, batch) for batch in batches)
     return ItemAnswers(tuple(row for rows in found for row in rows), question.prompt(batches[0][:1]).name)
 
 
 async def _ask_batch(
-    model: LanguageModel, question: ItemQuestion[ItemT, RowT], items: Sequence[ItemT], urgent: bool
+    model: LanguageModel, question: ItemQuestion[ItemT, RowT], items: Sequence[ItemT]
 ) -> list[RowT | None]:
-    asking = _Asking(plain_model(model), question, urgent)
+    asking = _Asking(plain_model(model), question)
     numbered = list(enumerate(items))
     prompt = question.prompt(items)
     kept = await model.recall(prompt, question.form) if isinstance(model, RecordedModel) else None
@@ -133,7 +131,6 @@ class _Asking(Generic[ItemT, RowT]):
 
     model: LanguageModel
     question: ItemQuestion[ItemT, RowT]
-    urgent: bool
     found: dict[int, tuple[RowT, ItemOutcome]] = field(default_factory=dict)
     why: str = ""
     """The last fault."""
@@ -168,7 +165,7 @@ class _Asking(Generic[ItemT, RowT]):
             return
         prompt = corrected(prompt, note) if note else prompt
         try:
-            answer = await self.model.answer(prompt, self.question.form, urgent=self.urgent)
+            answer = await self.model.answer(prompt, self.question.form)
         except AnswerInvalid as error:
             self.why = f"{error.fault}: {error}"
             self.failures += 1

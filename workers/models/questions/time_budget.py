@@ -1,6 +1,6 @@
 """The time that the model may take for one decision, in seconds in flight: waiting for a free slot does not count."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from time import perf_counter
@@ -9,12 +9,11 @@ from time import perf_counter
 class TimeBudget:
     """Counts the seconds in which at least one call of a decision is in flight.
 
-    ``limit_s``: the seconds of a decision. ``clock`` returns seconds.
+    ``limit_s``: the seconds of a decision.
     """
 
-    def __init__(self, limit_s: float, clock: Callable[[], float] = perf_counter) -> None:
+    def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
-        self._clock = clock
         self._spent_s = 0.0
         self._in_flight = 0
         self._since = 0.0
@@ -22,21 +21,21 @@ class TimeBudget:
     @property
     def left_s(self) -> float:
         """Seconds left; 0 or less means that nothing is asked any more."""
-        running = self._clock() - self._since if self._in_flight else 0.0
+        running = perf_counter() - self._since if self._in_flight else 0.0
         return self._limit_s - self._spent_s - running
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Count the time of the body; calls side by side count once."""
         if not self._in_flight:
-            self._since = self._clock()
+            self._since = perf_counter()
         self._in_flight += 1
         try:
             yield
         finally:
             self._in_flight -= 1
             if not self._in_flight:
-                self._spent_s += self._clock() - self._since
+                self._spent_s += perf_counter() - self._since
 
 
 _CURRENT: ContextVar[TimeBudget | None] = ContextVar("eunoe_time_budget", default=None)

@@ -84,12 +84,12 @@ class SegmentSource:
         return pack(ranked, query.budget_tokens, lay_out_excerpts, shorter, least_tokens)
 
 
-def shown_lines(segment: Segment, weights: Mapping[str, float], max_tokens: int = MAX_TOKENS) -> tuple[ShownLine, ...]:
+def shown_lines(segment: Segment, weights: Mapping[str, float]) -> tuple[ShownLine, ...]:
     """The lines of a segment; of a long one the passages with the most of the terms that ``weights`` has.
 
     Among equal passages the first ones are shown.
     """
-    if sum(count_tokens(line.text) for line in segment.lines) <= max_tokens:
+    if sum(count_tokens(line.text) for line in segment.lines) <= MAX_TOKENS:
         return tuple(map(ShownLine, segment.lines))
     cut = [
         (place, piece, span)
@@ -98,7 +98,7 @@ def shown_lines(segment: Segment, weights: Mapping[str, float], max_tokens: int 
     ]
     fits = [_fit(segment.lines[place].text[span.start : span.end], weights) for place, _, span in cut]
     chosen: dict[int, dict[int, PassageSpan]] = {}
-    left = max_tokens
+    left = MAX_TOKENS
     for index in sorted(range(len(cut)), key=lambda index: (-round(fits[index], 6), index)):
         place, piece, span = cut[index]
         if span.tokens <= left:

@@ -16,7 +16,7 @@ from eunoe.deploy.evaluate.segmentation import OURS, Dialogue, evaluate_segmenta
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.events import Provenance, Span, Strategy
 from eunoe.schemas.memory import MemoryOrigin
-from eunoe.workers.models.local.compression import LLMLinguaSettings, OfflineCompressor
+from eunoe.workers.models.local.compression import LLMLINGUA_MODEL, OfflineCompressor
 from eunoe.workers.models.questions.metering import ItemCounts, ItemOutcome
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.segment.segmenter import Segmentation
@@ -44,8 +44,8 @@ async def test_the_model_of_llmlingua_has_a_setting(monkeypatch):
     opened = []
 
     class Opened(OfflineCompressor):
-        def __init__(self, options):
-            opened.append(options.model)
+        def __init__(self, model):
+            opened.append(model)
 
         async def aclose(self):
             pass
@@ -54,7 +54,7 @@ async def test_the_model_of_llmlingua_has_a_setting(monkeypatch):
     async with AsyncExitStack() as closing:
         for name in ("llmlingua", "llmlingua:some/model", "offline"):
             await open_eval_models(Settings(compression=name), closing)
-    assert opened == [LLMLinguaSettings().model, "some/model"]
+    assert opened == [LLMLINGUA_MODEL, "some/model"]
     with pytest.raises(ValidationError):
         Settings(compression="zip")
 

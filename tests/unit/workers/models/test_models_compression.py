@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from eunoe.schemas.errors import Refused
 from eunoe.workers.models.local import compression
-from eunoe.workers.models.local.compression import LLMLinguaCompressor, LLMLinguaSettings, OfflineCompressor, drop_words
+from eunoe.workers.models.local.compression import LLMLINGUA_MODEL, LLMLinguaCompressor, OfflineCompressor, drop_words
 from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.text.words import COMMON_WORDS, FILLERS, FUNCTION_WORDS, GIVEN_NAMES, NEGATIONS, NUMBER_WORDS
 
@@ -100,12 +100,12 @@ async def test_many_texts_are_compressed_each_for_itself():
 def test_llmlingua_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "llmlingua", None)
     with pytest.raises(Refused, match=r"pip install 'eunoe\[llmlingua\]'"):
-        LLMLinguaCompressor(LLMLinguaSettings())
+        LLMLinguaCompressor(LLMLINGUA_MODEL)
 
 
 def test_a_model_whose_name_llmlingua_cannot_read_is_refused_at_start():
     with pytest.raises(Refused, match="xlm-roberta-large"):
-        LLMLinguaCompressor(LLMLinguaSettings(model="my/model"))
+        LLMLinguaCompressor("my/model")
 
 
 @pytest.mark.parametrize(
