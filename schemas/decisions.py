@@ -188,8 +188,8 @@ class Work(Generic[E_co]):
         return self.late_after is not None
 
     @property
-    def seq(self) -> int:
-        """The session number for its changes; a late session changes the state of the last applied one."""
+    def state_session(self) -> int:
+        """The session as of which its changes stand: its own; of a late one that which was applied last."""
         return self.number if self.late_after is None else self.late_after
 
     @property

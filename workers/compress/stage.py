@@ -57,7 +57,7 @@ class CompressStage:
             for row, index in enumerate(findable)
         ]
         after = SegmentStats(
-            segments=stats.segments + len(findable), session=max(stats.session, work.seq), speakers=speakers
+            segments=stats.segments + len(findable), session=max(stats.session, work.state_session), speakers=speakers
         )
         known = await read_frequencies(self._store, work.key, set(chain.from_iterable(listed)))
         writes = [

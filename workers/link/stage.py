@@ -55,7 +55,7 @@ class LinkStage:
         )
         links: tuple[Related, ...] = choose_links(related, known.roots)
         writes = graph_writes([age_key(memory) for memory in new], links, known, judgement.made_by)
-        after = stats_after(stats, work.seq, new, links, judgement.made_by)
+        after = stats_after(stats, work.state_session, new, links, judgement.made_by)
         return Decision(writes=(*writes, Put.of(STATS, STATS, after)), skipped=event.partial)
 
     async def _judged(self, pairs: Sequence[RelationPair]) -> RelationJudgement:

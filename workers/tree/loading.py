@@ -43,7 +43,7 @@ class TreeReader:
     async def open(self, work: Work[Any], stats: TreeStats) -> WorkingTree:
         """A new working copy for a session, with only the root loaded."""
         late = f"late/{stats.nodes}/" if work.late else ""
-        tree = WorkingTree(work.seq, lambda n: derive_id(self.key, work.number, NAME, f"{late}{n}"))
+        tree = WorkingTree(work.state_session, lambda n: derive_id(self.key, work.number, NAME, f"{late}{n}"))
         tree.late = work.number if work.late else None
         tree.nodes |= await self.nodes([ROOT])
         return tree

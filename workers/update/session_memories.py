@@ -32,8 +32,8 @@ class SessionMemories:
     steps: SessionSteps | None
     """Changes that a late session has made already."""
     speakers: tuple[str, ...]
-    named: int
-    """Number of these speakers whose names are left out of the vectors of the session's memories."""
+    left_out: int
+    """Number of these speakers, from the first, whose names are left out of the vectors of the session's memories."""
     holding: Mapping[str, int]
     """Speaker → number of current memories before the session."""
 
@@ -58,7 +58,7 @@ async def read_session_memories(store: StateStore, work: Work[Gathered], arrange
         before=before,
         steps=steps.get(work.number),
         speakers=speakers,
-        named=names_left_out(steps.get(work.number), speakers, own),
+        left_out=names_left_out(steps.get(work.number), speakers, own),
         holding=await read_holding(store, work.key, before),
     )
 

@@ -209,7 +209,7 @@ class UpdateStage:
         brings_news = not work.late and (life.touched or summary is not None)
         after = MemoryStats(
             memories=new.before.memories + sum(life.was_added(memory.memory_id) for memory in life.touched),
-            session=work.seq,
+            session=work.state_session,
             known_from=new.known_from if brings_news else new.before.known_from,
             speakers=new.speakers,
             holding=holding_after(new.holding, life),
@@ -218,7 +218,7 @@ class UpdateStage:
             session=work.number,
             known_from=new.known_from,
             steps=(*(new.steps.steps if new.steps else ()), *map(step_of, life.changes)),
-            speakers=new.named,
+            speakers=new.left_out,
             made_by=made_by,
         )
         points, counted = await self._index_all(work, life, new)
@@ -243,10 +243,10 @@ class UpdateStage:
         if not touched:
             return (), []
         older = await read_named(self._store, work.key, sorted({memory.session for memory in touched}))
-        known = older | {work.number: new.named}
-        names = [new.speakers[: known.get(memory.session)] for memory in touched]
-        listed = [terms(memory.text, drop=known) for memory, known in zip(touched, names, strict=True)]
-        texts = [without_names(memory.text, known) for memory, known in zip(touched, names, strict=True)]
+        counts = older | {work.number: new.left_out}
+        left_out = [new.speakers[: counts.get(memory.session)] for memory in touched]
+        listed = [terms(memory.text, drop=names) for memory, names in zip(touched, left_out, strict=True)]
+        texts = [without_names(memory.text, names) for memory, names in zip(touched, left_out, strict=True)]
         vectors = await self._embedder.embed(texts)
         points = tuple(
             build_point(work.key, memory, vectors[row], listed[row], self._settings)
@@ -258,7 +258,7 @@ class UpdateStage:
 
     async def _renamed(self, work: Work[Gathered], life: Lifecycle, new: SessionMemories) -> list[Memory]:
         """The unchanged memories of a late session of which more names are left out than before."""
-        if new.steps is None or new.named <= new.steps.speakers:
+        if new.steps is None or new.left_out <= new.steps.speakers:
             return []
         changed = {memory.memory_id for memory in life.touched}
         there = [step.memory_id for step in new.steps.steps if step.kind is ChangeKind.ADDED]
