@@ -1,9 +1,9 @@
 """`eunoe show`."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -29,8 +29,6 @@ from eunoe.deploy.inspect.drawing import (
 )
 from eunoe.deploy.inspect.view import (
     ConversationView,
-    GraphView,
-    MemoriesView,
     is_known,
     view_conversation,
     view_graph,
@@ -42,10 +40,8 @@ from eunoe.schemas.base import Time, write_spoken_time, write_time
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key
-from eunoe.schemas.memory import Memory
 from eunoe.schemas.ports import StateStore
-from eunoe.schemas.profile import PROFILE_TOKENS
-from eunoe.workers.tree.nodes import TreeNode
+from eunoe.schemas.profile import PROFILE_TOKENS, PersonProfile
 from eunoe.workers.tree.outline import outline
 from eunoe.workers.update.reads import HistoryEntry
 
@@ -102,34 +98,23 @@ def show(
     _check_needed(at is not None and not (memories or profile), "--at needs --memories or --profile")
     views = {"--html": html, "--profile": profile, "--history": history, "--memories": memories, "--tree": tree}
     _check_view({**views, "--timelines": timelines}, denoised=denoised, drawn=bool(dot or svg))
+    asked = _Asked(conversation, tenant, as_json)
     time = None if at is None else parse_time(at)
-    key = conversation_key(tenant, conversation)
+    drawing = _Drawing(dot, svg)
     if html is not None:
-        _write_page(html, conversation, tenant)
-        return
-    if profile:
-        wanted = partial(profile_of, key=key, at=time or datetime.now(UTC), person=person, budget_tokens=budget)
-        show_profile(_read(lambda store: _known(store, key, wanted), conversation, tenant), as_json)
-        return
-    if history is not None:
-        entries = _read(lambda store: view_history(store, key, history), conversation, tenant)
-        _show_history(entries, as_json)
-        return
-    if memories:
-        view = _read(lambda store: view_memories(store, key, time, all_=all_), conversation, tenant)
-        _show_known(view, f"{conversation}{f' at {at}' if at else ''}", time, as_json)
-        return
-    if tree:
-        nodes = _read(lambda store: view_tree(store, key), conversation, tenant)
-        _show_tree(nodes, as_json)
-        _draw(lambda: tree_graph(nodes), dot, svg)
-        return
-    if timelines or dot or svg:
-        graph = _read(lambda store: view_graph(store, key), conversation, tenant)
-        _show_graph(conversation, graph, as_json)
-        _draw(lambda: memory_graph(graph.memories, graph.edges), dot, svg)
-        return
-    _show_segments(_read(lambda store: view_conversation(store, key), conversation, tenant), denoised, as_json)
+        _write_page(asked, html)
+    elif profile:
+        _show_profile(asked, time or datetime.now(UTC), person, budget)
+    elif history is not None:
+        _show_history(asked, history)
+    elif memories:
+        _show_memories(asked, at, time, all_=all_)
+    elif tree:
+        _show_tree(asked, drawing)
+    elif timelines or drawing.wanted:
+        _show_graph(asked, drawing)
+    else:
+        _show_segments(asked, denoised)
 
 
 def _check_needed(lacking: bool, fault: str) -> None:
@@ -147,33 +132,63 @@ def _check_view(views: Mapping[str, object], *, denoised: bool, drawn: bool) -> 
     _check_needed(drawn and view not in {"", *_DRAWN}, f"--dot and --svg draw the graph or the tree, not {view}")
 
 
-def _read(read: Callable[[StateStore], Awaitable[V | None]], conversation: str, tenant: str) -> V:
-    async def run() -> V | None:
-        async with open_store(await live_settings(connected_settings())) as store:
-            return await read(store)
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The conversation that is asked for, and whether its view is printed as JSON."""
 
-    view = asyncio.run(run())
-    if view is None:
-        raise Refused(f"no conversation {conversation!r} of tenant {tenant!r}")
-    return view
+    conversation: str
+    tenant: str
+    as_json: bool
+
+    def read(self, view: Callable[[StateStore, str], Awaitable[V | None]]) -> V:
+        """A view, read by the conversation's key; raises `Refused` where nothing is known of it."""
+
+        async def run() -> V | None:
+            async with open_store(await live_settings(connected_settings())) as store:
+                return await view(store, conversation_key(self.tenant, self.conversation))
+
+        found = asyncio.run(run())
+        if found is None:
+            raise Refused(f"no conversation {self.conversation!r} of tenant {self.tenant!r}")
+        return found
 
 
-def _show_segments(known: ConversationView, denoised: bool, as_json: bool) -> None:
-    if as_json:
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """The files into which a view is drawn."""
+
+    dot: Path | None
+    svg: Path | None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there are any."""
+        return bool(self.dot or self.svg)
+
+    def write(self, graph: Callable[[], Digraph]) -> None:
+        """Draw what ``graph`` makes."""
+        if self.dot is not None:
+            write_dot(graph(), self.dot)
+        if self.svg is not None:
+            render(graph(), self.svg)
+
+
+def _show_segments(asked: _Asked, denoised: bool) -> None:
+    known = asked.read(view_conversation)
+    if asked.as_json:
         print_json(_document(known))
     else:
         console.print(conversation_tree(known, denoised), highlight=False)
 
 
-def _write_page(path: Path, conversation: str, tenant: str) -> None:
+def _write_page(asked: _Asked, path: Path) -> None:
     # here, because they import the gateway's libraries
     from eunoe.deploy.gateway.page.bundle import page_file  # noqa: PLC0415
     from eunoe.deploy.gateway.page.export import read_snapshot  # noqa: PLC0415
 
-    key = conversation_key(tenant, conversation)
-    snapshot = _read(lambda store: read_snapshot(store, key), conversation, tenant)
+    snapshot = asked.read(read_snapshot)
     try:
-        path.write_text(page_file(conversation, snapshot), encoding="utf-8")
+        path.write_text(page_file(asked.conversation, snapshot), encoding="utf-8")
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}") from None
     note(f"{path}: open it in a browser")
@@ -187,29 +202,31 @@ def parse_time(text: str) -> datetime:
         raise Refused(f"--at {text!r}: expected a day like 2026-03-01 or a time like 2026-03-01T09:30:00Z") from None
 
 
-async def _known(store: StateStore, key: str, read: Callable[[StateStore], Awaitable[V]]) -> V | None:
-    """A reading of a conversation; `None` where nothing is known of it."""
-    return await read(store) if await is_known(store, key) else None
+def _show_profile(asked: _Asked, at: datetime, person: str | None, budget: int) -> None:
+    async def profile(store: StateStore, key: str) -> PersonProfile | None:
+        known = await is_known(store, key)
+        return await profile_of(store, key, at=at, person=person, budget_tokens=budget) if known else None
+
+    show_profile(asked.read(profile), asked.as_json)
 
 
-def _show_known(view: MemoriesView, title: str, time: datetime | None, as_json: bool) -> None:
+def _show_memories(asked: _Asked, at: str | None, time: datetime | None, *, all_: bool) -> None:
+    view = asked.read(lambda store, key: view_memories(store, key, time, all_=all_))
     if view.known_since is None:
         note("none of its sessions has brought a memory yet")
     elif time is not None and time < view.known_since:
         since = write_time(view.known_since)
         note(f"nothing was known at {write_time(time)}: the first session ended at {since} (log time)")
-    _show_memories(title, view.memories, as_json)
-
-
-def _show_memories(title: str, memories: Sequence[Memory], as_json: bool) -> None:
-    if as_json:
-        print_json([memory.model_dump(mode="json") for memory in memories])
+    if asked.as_json:
+        print_json([memory.model_dump(mode="json") for memory in view.memories])
     else:
-        console.print(memories_tree(f"{title}: {counted(len(memories), 'memory')}", memories), highlight=False)
+        title = f"{asked.conversation}{f' at {at}' if at else ''}: {counted(len(view.memories), 'memory')}"
+        console.print(memories_tree(title, view.memories), highlight=False)
 
 
-def _show_history(entries: list[HistoryEntry], as_json: bool) -> None:
-    if as_json:
+def _show_history(asked: _Asked, id_: str) -> None:
+    entries = asked.read(lambda store, key: view_history(store, key, id_))
+    if asked.as_json:
         print_json([_entry(entry) for entry in entries])
     else:
         console.print(history_tree(entries), highlight=False)
@@ -227,8 +244,9 @@ def _entry(entry: HistoryEntry) -> dict[str, Any]:
     }
 
 
-def _show_graph(conversation: str, graph: GraphView, as_json: bool) -> None:
-    if as_json:
+def _show_graph(asked: _Asked, drawing: _Drawing) -> None:
+    graph = asked.read(view_graph)
+    if asked.as_json:
         print_json(
             {
                 "memories": [memory.model_dump(mode="json") for memory in graph.memories],
@@ -236,24 +254,20 @@ def _show_graph(conversation: str, graph: GraphView, as_json: bool) -> None:
             }
         )
     else:
-        console.print(timelines_tree(conversation, graph.memories, graph.edges), highlight=False)
+        console.print(timelines_tree(asked.conversation, graph.memories, graph.edges), highlight=False)
+    drawing.write(lambda: memory_graph(graph.memories, graph.edges))
 
 
-def _show_tree(nodes: dict[str, TreeNode], as_json: bool) -> None:
-    if as_json:
+def _show_tree(asked: _Asked, drawing: _Drawing) -> None:
+    nodes = asked.read(view_tree)
+    if asked.as_json:
         print_json({id_: node.model_dump(mode="json") for id_, node in nodes.items()})
-        return
-    if not nodes:
-        note("the tree grows with the first memory: none of its sessions has brought one yet")
-    for line in outline(nodes):
-        console.print(line, markup=False, highlight=False)
-
-
-def _draw(graph: Callable[[], Digraph], dot: Path | None, svg: Path | None) -> None:
-    if dot is not None:
-        write_dot(graph(), dot)
-    if svg is not None:
-        render(graph(), svg)
+    else:
+        if not nodes:
+            note("the tree grows with the first memory: none of its sessions has brought one yet")
+        for line in outline(nodes):
+            console.print(line, markup=False, highlight=False)
+    drawing.write(lambda: tree_graph(nodes))
 
 
 def _document(view: ConversationView) -> dict[str, Any]:
