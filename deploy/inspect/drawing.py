@@ -20,7 +20,7 @@ from eunoe.workers.tree.outline import label, walk
 from eunoe.workers.update.reads import HistoryEntry
 
 LABEL_CHARS = 32
-_NO_LINKS = "; the offline rules link only what they are sure of, a language model finds more (EUNOE_MODEL)"
+_NO_LINKS = "; the offline rules link only what they are sure of, a language model finds more (OPENAI_BASE_URL)"
 
 
 def conversation_tree(view: ConversationView, denoised: bool) -> Tree:

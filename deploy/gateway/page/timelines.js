@@ -28,7 +28,7 @@ function All({ id, sessions, version }) {
   if (!roots.length && more) return html`<${Loading} what="timelines" />`;
   if (!roots.length) {
     return html`<${Empty} title="No memories are linked">A timeline begins when a memory of a later session is related to an earlier one.
-      ${sessions < 2 ? " It takes two sessions." : " The offline rules link only what they are sure of; a language model finds more (EUNOE_MODEL)."}<//>`;
+      ${sessions < 2 ? " It takes two sessions." : " The offline rules link only what they are sure of; a language model finds more (OPENAI_BASE_URL)."}<//>`;
   }
   return html`<p class="tools" role="status">${plural(roots.length, "timeline")}, the longest first${more ? " …" : ""}</p>
     <${Rows} rows=${roots} height=${58} label="Timelines" active=${active} onActive=${setActive} onOpen=${(place) => change({ t: roots[place].root })}

@@ -66,7 +66,7 @@ def test_timelines_without_links_say_why_there_may_be_none():
     assert printed(timelines_tree("c", MEMORIES, []))[:3] == [
         "c: 3 memories, 0 links",
         "memories without links: 3; the offline rules link only what they are sure of, a language model",
-        "finds more (EUNOE_MODEL)",
+        "finds more (OPENAI_BASE_URL)",
     ]
 
 
