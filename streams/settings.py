@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, SecretStr, SkipValidation, model_validat
 
 from eunoe.schemas.base import Tier, Value
 from eunoe.schemas.errors import Refused
+from eunoe.streams.broken_connections import refuse_broken_connections
 from eunoe.streams.broker_adapter import BrokerAdapter, OrdinaryBroker
 from eunoe.streams.topics import DEAD_LETTER_HEADROOM, DEFAULT_MAX_BYTES
 
@@ -124,6 +125,7 @@ class KafkaSettings(KafkaOptions):
 
 def client_options(kafka: KafkaOptions) -> dict[str, Any]:
     """The keyword arguments of every aiokafka client, with an SSL context where the protocol needs one."""
+    refuse_broken_connections()
     options: dict[str, Any] = {
         "bootstrap_servers": kafka.servers,
         "client_id": "eunoe",
