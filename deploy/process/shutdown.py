@@ -11,7 +11,9 @@ from typing import Any, TypeVar
 
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.process.waits import waiting_places
+from eunoe.schemas.errors import EunoeError
 from eunoe.streams.cancelling import cancelled
+from eunoe.workers.runner.faults import describe_fault
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +34,7 @@ class Shutdown:
         self._seconds = seconds
         self._requested = asyncio.Event()
         self._timer: threading.Timer | None = None
+        self._reason = ""
 
     @property
     def requested(self) -> bool:
@@ -64,10 +67,15 @@ class Shutdown:
         self._requested.set()
         self.begin()
 
-    def begin(self, code: Exit = Exit.OVERDUE) -> None:
-        """Start the deadline, unless it runs already; when it expires, the process ends with ``code``."""
+    def begin(self, code: Exit = Exit.OVERDUE, fault: Exception | None = None) -> None:
+        """Start the deadline, unless it runs already; when it expires, the process ends with ``code``.
+
+        ``fault``: what ends the process, for the log: nobody reports it after the deadline.
+        """
         if self._timer is not None:
             return
+        if fault is not None:
+            self._reason = f" after {fault if isinstance(fault, EunoeError) else describe_fault(fault)}"
         self._timer = threading.Timer(self._seconds, self._expire, (code, asyncio.get_running_loop()))
         self._timer.daemon = True
         self._timer.start()
@@ -78,8 +86,8 @@ class Shutdown:
                 log.error("not stopped: %s", line)
         except Exception as fault:
             log.warning("what still waits could not be read: %r", fault)
-        why = f"not stopped within {self._seconds:.0f} s: ending now; unfinished records are for their next owner"
-        _exit(code, why)
+        late = f"not stopped within {self._seconds:.0f} s{self._reason}"
+        _exit(code, f"{late}: ending now; unfinished records are for their next owner")
 
     async def before(self, work: Coroutine[Any, Any, T]) -> T | None:
         """The result of ``work``; `None`, with the work cancelled, when the shutdown is requested first."""

@@ -173,7 +173,7 @@ class _Worker:
                     failures = await self._start_background(factory, consumers, closing)
                     await self._consume([*(consumer.failure() for consumer in consumers.values()), *failures], ready)
             except Exception as fault:
-                self.shutdown.begin(code_of(fault))
+                self.shutdown.begin(code_of(fault), fault)
                 raise
 
     def _announcer(self, factory: StageFactory) -> Announcer:

@@ -8,6 +8,7 @@ from eunoe.deploy.exits import Exit
 from eunoe.deploy.process import shutdown
 from eunoe.deploy.process.shutdown import Shutdown
 from eunoe.deploy.process.waits import MOST, waiting_places
+from eunoe.schemas.errors import Unavailable
 
 
 async def _inner(secret: str, go: asyncio.Event) -> None:
@@ -53,3 +54,22 @@ async def test_the_deadline_ends_a_process_whose_tasks_cannot_be_read(monkeypatc
     monkeypatch.setattr(shutdown, "_exit", lambda code, _why: loop.call_soon_threadsafe(ended.set_result, code))
     Shutdown(0.01).begin()
     assert await asyncio.wait_for(ended, 10) is Exit.OVERDUE
+
+
+@pytest.mark.parametrize(
+    ("fault", "named"),
+    [
+        (Unavailable("no answer from Kafka at kafka:9092"), "no answer from Kafka at kafka:9092"),
+        (RuntimeError("it quotes what somebody said"), "RuntimeError"),
+    ],
+)
+async def test_a_deadline_after_a_failure_names_it_as_nobody_else_will(
+    monkeypatch: pytest.MonkeyPatch, fault: Exception, named: str
+) -> None:
+    ended = asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(shutdown, "_exit", lambda code, why: loop.call_soon_threadsafe(ended.set_result, (code, why)))
+    Shutdown(0.01).begin(Exit.SOFTWARE, fault)
+    code, why = await asyncio.wait_for(ended, 10)
+    assert code is Exit.SOFTWARE
+    assert why.startswith(f"not stopped within 0 s after {named}: ending now")
