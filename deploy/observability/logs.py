@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import orjson
 
+from eunoe.deploy.observability.log_throttle import quiet_libraries
 from eunoe.streams.tracing import current_ids
 from eunoe.workers.runner.faults import describe_fault, fault_frames
 
@@ -46,7 +47,11 @@ def writes_json(variables: Mapping[str, str]) -> bool:
 
 
 def set_up_logs(variables: Mapping[str, str]) -> None:
-    """Write warnings and above to stderr in the form that the environment asks for."""
+    """Write warnings and above to stderr in the form that the environment asks for.
+
+    The Kafka libraries may say the same dozens of times a second while a broker is away; that is written seldom.
+    """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if writes_json(variables) else logging.Formatter(_TEXT))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    quiet_libraries()

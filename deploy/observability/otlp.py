@@ -11,8 +11,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 
+from eunoe.deploy.observability.log_throttle import Throttle
 from eunoe.deploy.settings import reveal
-from eunoe.streams.group.log_throttle import Throttle
 from eunoe.streams.settings import TraceSettings
 from eunoe.streams.tracer import NAME, SCHEMA_URL, OpenTelemetryTracer
 

@@ -22,7 +22,6 @@ from eunoe.streams.group.dispatcher import Dispatcher
 from eunoe.streams.group.faust_app import GroupApp, open_group
 from eunoe.streams.group.faust_consumer import TP, GroupConsumer
 from eunoe.streams.group.handlers import BatchHandler
-from eunoe.streams.group.log_throttle import quiet_libraries
 from eunoe.streams.group.partition import LogicalPartition
 from eunoe.streams.group.stage_options import StageOptions
 from eunoe.streams.plain_consumer import as_record
@@ -91,7 +90,6 @@ class StageConsumer:
         Raises `Unavailable` when no broker answers, `Misconfigured` where it denies a right, and whatever error of our
         own ``start_position`` raises.
         """
-        quiet_libraries()
         self._loop = asyncio.get_running_loop()
         self._app = open_group(self._group, self._logical, self)
         seconds = (self.kafka.rebalance_timeout_ms + self.kafka.session_timeout_ms) / 1000

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,11 +12,9 @@ from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
 from eunoe.deploy.process.stages import ASKED_BYTES
-from eunoe.schemas.errors import Refused
 from eunoe.streams.group.dispatcher import Dispatcher
 from eunoe.streams.group.handlers import one_by_one
 from eunoe.streams.group.limits import DispatchLimits
-from eunoe.streams.group.log_throttle import Throttle
 from eunoe.streams.group.offset_tracker import OffsetTracker
 from eunoe.streams.record import Lease, Record, Revoked
 from eunoe.streams.settings import KafkaSettings, Security, client_options, partition_of
@@ -763,33 +760,6 @@ def test_a_password_is_in_the_client_options_and_nowhere_else() -> None:
 def test_settings_that_cannot_work_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         KafkaSettings.model_validate(wrong)
-
-
-def test_an_error_of_our_own_is_left_out_of_the_libraries_log(caplog: pytest.LogCaptureFixture) -> None:
-    throttle = Throttle()
-    for fault in (Refused("wrong"), ValueError("odd")):
-        info = (type(fault), fault, None)
-        throttle.emit(logging.LogRecord("faust.tables", logging.ERROR, "", 0, "Crashed reason=%r", (fault,), info))
-    assert [one.getMessage() for one in caplog.records] == ["Crashed reason=ValueError('odd')"]
-
-
-def test_the_same_library_message_is_logged_once_per_interval(caplog: pytest.LogCaptureFixture) -> None:
-    now = 0.0
-    throttle = Throttle(every_s=10, clock=lambda: now)
-
-    def say(message: str, *args: object) -> None:
-        throttle.emit(logging.LogRecord("aiokafka.conn", logging.ERROR, "", 0, message, args, None))
-
-    for number in range(100):
-        say("no connection to %d", number)
-    say("something else")
-    now = 10.0
-    say("no connection to %d", 7)
-    assert [one.getMessage() for one in caplog.records] == [
-        "no connection to 0",
-        "something else",
-        "no connection to 7",
-    ]
 
 
 async def test_a_before_ack_that_returns_its_records_has_the_partition_read_again() -> None:

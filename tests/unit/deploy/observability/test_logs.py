@@ -81,3 +81,16 @@ def test_a_wrong_form_is_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(VARIABLE, "xml")
     with pytest.raises(Refused, match="log_format"):
         read_settings()
+
+
+def test_every_process_says_seldom_what_the_kafka_libraries_say_again_and_again():
+    code = (
+        "import logging; from eunoe.deploy.cli.main import run_to_exit\n"
+        "def work():\n"
+        "    for node in range(100):\n"
+        "        logging.getLogger('aiokafka').error('Unable connect to node with id %s', node)\n"
+        "run_to_exit(work)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={})
+    (line,) = ended.stderr.strip().splitlines()
+    assert line.endswith("ERROR aiokafka: Unable connect to node with id 0")
