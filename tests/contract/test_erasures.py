@@ -27,6 +27,12 @@ from tests.support.in_memory import START
 PLACE = Placeholder(position=7, log_time=START, utterance_id="erased-1", session_id="s", size=9, text_bytes=3)
 
 
+class NewerRequest(ErasureRequest):
+    """A request as a later version may know it."""
+
+    pages: str
+
+
 def erasure(number: int, key: str = "a/1") -> Erasure:
     at = START + timedelta(seconds=number)
     return Erasure(
@@ -178,3 +184,16 @@ async def test_a_lease_that_was_taken_before_the_clock_was_set_back_keeps_nobody
     clock[0] += 15 - back_s  # it died, and a while later the clock is set
     assert await ledger.lease("two", 20)
     assert not await ledger.lease("three", 20)
+
+
+async def test_an_entry_of_a_newer_version_is_waited_for(redis: RedisClient | None, tmp_path: Path) -> None:
+    """It is neither passed over nor a fault of the code: after its own update the process reads on."""
+    newer = NewerRequest(request_id="r1", key="a/1", at=START, pages="3-5")
+    ledger: ErasureLedger = SqliteErasures(tmp_path / "ledger.sqlite")
+    if redis is not None:
+        ledger = RedisErasures(redis, f"p{secrets.token_hex(4)}")
+    await ledger.request(newer)
+    with pytest.raises(Unavailable, match=r"this version of eunoe cannot read: .*update this process") as caught:
+        await ledger.requests()
+    assert caught.value.server == "the ledger of erasures"
+    assert "3-5" not in str(caught.value)

@@ -4,10 +4,14 @@ Never the Redis of derived state: that may be thrown away, or restored from a ba
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from secrets import token_bytes
+from typing import TypeVar
 
+from pydantic import ValidationError
+
+from eunoe.schemas.base import Value
 from eunoe.schemas.erasure import (
     Erasure,
     ErasureDone,
@@ -16,6 +20,7 @@ from eunoe.schemas.erasure import (
     RetentionPolicy,
     without_ids,
 )
+from eunoe.schemas.errors import Unavailable
 from eunoe.workers.stores.redis.connection import RedisClient, RedisConnection, Script, as_table, as_text
 from eunoe.workers.stores.redis.keys import applied_erasures_key, erasures_key
 
@@ -24,7 +29,24 @@ REFUSED, RETENTION, LEASE = "refused", "retention", "lease"
 SECRET_BYTES = 32
 
 Entry = ErasureRequest | Erasure | ErasureDone | ErasureRefused | RetentionPolicy
+Form = TypeVar("Form", bound=Value)
 _LEASE_SCRIPT = Script.load("lease")
+
+
+def read_entries(form: type[Form], bodies: Iterable[str]) -> list[Form]:
+    """The entries of these JSON texts.
+
+    Raises `Unavailable` where one has a form that this version does not know: to pass over it would be to take what it
+    erases for what is still there.
+    """
+    try:
+        return [form.from_json(body) for body in bodies]
+    except ValidationError:
+        raise Unavailable(
+            "the ledger of erasures has an entry that this version of eunoe cannot read: a newer one wrote it, so"
+            " update this process",
+            "the ledger of erasures",
+        ) from None
 
 
 class MemoryErasures:
@@ -119,7 +141,7 @@ class RedisErasures:
 
     async def requests(self, key: str | None = None) -> list[ErasureRequest]:
         """The requests about a conversation, or all."""
-        found = [ErasureRequest.from_json(body) for body in await self._read(REQUESTED)]
+        found = read_entries(ErasureRequest, await self._read(REQUESTED))
         return sorted((one for one in found if key in (None, one.key)), key=lambda one: one.at)
 
     async def begin(self, erasure: Erasure) -> None:
@@ -136,12 +158,12 @@ class RedisErasures:
 
     async def erasures(self, key: str | None = None) -> list[Erasure]:
         """The erasures of a conversation, or of all."""
-        found = [Erasure.from_json(body) for body in await self._read(BEGUN)]
+        found = read_entries(Erasure, await self._read(BEGUN))
         return sorted((one for one in found if key in (None, one.key)), key=lambda one: one.at)
 
     async def done(self, key: str | None = None) -> list[ErasureDone]:
         """The erasures that were carried out."""
-        found = [ErasureDone.from_json(body) for body in await self._read(DONE)]
+        found = read_entries(ErasureDone, await self._read(DONE))
         return sorted((one for one in found if key in (None, one.key)), key=lambda one: one.at)
 
     async def refuse(self, refused: ErasureRefused) -> None:
@@ -150,7 +172,7 @@ class RedisErasures:
 
     async def refusals(self, key: str | None = None) -> list[ErasureRefused]:
         """The requests that will not be carried out."""
-        found = [ErasureRefused.from_json(body) for body in await self._read(REFUSED)]
+        found = read_entries(ErasureRefused, await self._read(REFUSED))
         return sorted((one for one in found if key in (None, one.key)), key=lambda one: one.at)
 
     async def set_retention(self, policy: RetentionPolicy) -> None:
@@ -161,7 +183,7 @@ class RedisErasures:
 
     async def retentions(self, tenant: str | None = None) -> list[RetentionPolicy]:
         """All policies, in their order."""
-        found = [RetentionPolicy.from_json(body) for body in await self._read(RETENTION)]
+        found = read_entries(RetentionPolicy, await self._read(RETENTION))
         return sorted((one for one in found if tenant in (None, one.key)), key=lambda one: one.at)
 
     async def lease(self, owner: str, seconds: float) -> bool:

@@ -26,6 +26,7 @@ from eunoe.workers.stores.erasures.ledgers import (
     SECRET,
     SECRET_BYTES,
     Entry,
+    read_entries,
 )
 from eunoe.workers.stores.sqlite_files import connect, private_file
 
@@ -65,7 +66,7 @@ class SqliteErasures:
 
     async def requests(self, key: str | None = None) -> list[ErasureRequest]:
         """The requests about a conversation, or all."""
-        return [ErasureRequest.from_json(body) for body in await self._read(REQUESTED, key)]
+        return read_entries(ErasureRequest, await self._read(REQUESTED, key))
 
     async def begin(self, erasure: Erasure) -> None:
         """Append an erasure, once; on disk when this returns."""
@@ -80,11 +81,11 @@ class SqliteErasures:
 
     async def erasures(self, key: str | None = None) -> list[Erasure]:
         """The erasures of a conversation, or of all."""
-        return [Erasure.from_json(body) for body in await self._read(BEGUN, key)]
+        return read_entries(Erasure, await self._read(BEGUN, key))
 
     async def done(self, key: str | None = None) -> list[ErasureDone]:
         """The erasures that were carried out."""
-        return [ErasureDone.from_json(body) for body in await self._read(DONE, key)]
+        return read_entries(ErasureDone, await self._read(DONE, key))
 
     async def refuse(self, refused: ErasureRefused) -> None:
         """Append that a request will not be carried out, once."""
@@ -92,7 +93,7 @@ class SqliteErasures:
 
     async def refusals(self, key: str | None = None) -> list[ErasureRefused]:
         """The requests that will not be carried out."""
-        return [ErasureRefused.from_json(body) for body in await self._read(REFUSED, key)]
+        return read_entries(ErasureRefused, await self._read(REFUSED, key))
 
     async def set_retention(self, policy: RetentionPolicy) -> None:
         """Append a tenant's policy."""
@@ -100,7 +101,7 @@ class SqliteErasures:
 
     async def retentions(self, tenant: str | None = None) -> list[RetentionPolicy]:
         """All policies, in their order."""
-        return [RetentionPolicy.from_json(body) for body in await self._read(RETENTION, tenant)]
+        return read_entries(RetentionPolicy, await self._read(RETENTION, tenant))
 
     async def lease(self, owner: str, seconds: float) -> bool:
         """Take or keep the right to erase."""
