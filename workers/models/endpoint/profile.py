@@ -48,6 +48,16 @@ class Profile(Value):
         kept = ratio if known is None else max(ratio, 0.9 * known + 0.1 * ratio)
         return self.model_copy(update={"ratios": {**self.ratios, script: round(kept, 3)}})
 
+    def and_learned(self, learned: "Profile") -> "Profile":
+        """The profile with what a process has learned without knowing it; of two limits the lower one."""
+        return Profile(
+            cap=min(filter(None, (self.cap, learned.cap)), default=None),
+            context=min(filter(None, (self.context, learned.context)), default=None),
+            thinking_tokens=max(self.thinking_tokens, learned.thinking_tokens),
+            dialect=self.dialect if learned.dialect == Dialect() else learned.dialect,
+            ratios={**self.ratios, **learned.ratios},
+        )
+
 
 DEFAULT_RATIO: Final = 1.15
 """Tokens of an endpoint for one of ours, before it has counted a prompt."""

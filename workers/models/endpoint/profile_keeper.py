@@ -1,7 +1,7 @@
 """Keeps the profile of one endpoint and model in this process, and saves what it learns."""
 
 import logging
-from typing import Any, Final
+from typing import Final
 
 from eunoe.schemas.errors import Unavailable
 from eunoe.workers.models.endpoint.dialect import Dialect
@@ -32,7 +32,7 @@ class ProfileKeeper:
         return self._now
 
     async def load(self) -> None:
-        """Read the stored profile at the first call; a store that is away leaves it empty until the next call."""
+        """Read the stored profile at the first call; what is learned while the store is away is added to it later."""
         if self._loaded or self._store is None:
             return
         try:
@@ -40,7 +40,7 @@ class ProfileKeeper:
         except Unavailable:
             return
         if not self._loaded:
-            self._loaded, self._now = True, found
+            self._loaded, self._now = True, found.and_learned(self._now)
 
     async def learn(
         self,
@@ -51,14 +51,9 @@ class ProfileKeeper:
         dialect: Dialect | None = None,
     ) -> None:
         """Keep what an answer or a refusal told. A limit is only ever lowered: a server may name two."""
-        now = self._now
-        changes: dict[str, Any] = {
-            "cap": min(filter(None, (cap, now.cap)), default=None),
-            "context": min(filter(None, (context, now.context)), default=None),
-            "thinking_tokens": max(thinking_tokens or 0, now.thinking_tokens),
-            "dialect": dialect or now.dialect,
-        }
-        await self._replace(now.model_copy(update=changes))
+        learned = Profile(cap=cap, context=context, thinking_tokens=thinking_tokens or 0)
+        changed = self._now.and_learned(learned)
+        await self._replace(changed.model_copy(update={"dialect": dialect or self._now.dialect}))
 
     async def count(self, text: str, tokens: int) -> None:
         """Keep the endpoint's count of the tokens of a prompt."""
@@ -81,9 +76,10 @@ class ProfileKeeper:
         if profile == self._now:
             return
         self._now = profile
-        if self._store is None:
+        await self.load()
+        if self._store is None or not self._loaded:
             return
         try:
-            await self._store.put(self._name, profile.model_dump_json())
+            await self._store.put(self._name, self._now.model_dump_json())
         except Unavailable:
             log.warning("the profile of the model's endpoint could not be saved: the store is away")
