@@ -14,6 +14,7 @@ from eunoe.deploy.event_loop import collect_seldom, keep_for_good
 from tests.support import given, needs
 from tests.support.apache import kafka_run
 from tests.support.needs import Broker
+from tests.support.slow_files import SLOW, selects_none, unnamed
 
 if TYPE_CHECKING:
     from tests.support.pipeline import Pipeline
@@ -42,8 +43,17 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"{needs.VARIABLE}=kafka starts servers: unset {', '.join(given.SERVERS)}")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file of which the slow tests alone, or all others, run none: every process would import it."""
+    if collection_path.suffix == ".py" and selects_none(config.option.markexpr, collection_path.read_bytes()):
+        return True
+    return None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what does not apply: tests of the embedded servers on others, and what needs more than there is."""
+    if hidden := unnamed(item.path for item in items if item.get_closest_marker(SLOW) is not None):
+        raise pytest.UsageError(f"a run of the slow tests passes over {hidden}: write pytest.mark.{SLOW} there")
     broker = needs.under_test()
     left_out = {item: why for item in items if (why := _why_not(item, broker))}
     config.stash[LEFT_OUT] = Counter(f"{item.location[0]}: {why}" for item, why in left_out.items())

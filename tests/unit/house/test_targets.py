@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.slow_files import NOT_SLOW, SLOW, selects_none, unnamed
+
 ROOT = Path(__file__).parents[3]
 TESTS = ROOT / "tests"
-SLOW, QUICK = "slow", "not slow"
 OWN_TARGET = {
     "tests/alerts": "test-alerts",
     "tests/browser": "test-browser",
@@ -54,7 +55,7 @@ def test_every_test_is_in_a_target_and_in_one_only() -> None:
     for folder, expression in selections("test") + selections("test-slow"):
         selected[folder].append(expression)
     assert {folder: sorted(found) for folder, found in selected.items()} == {
-        folder: [""] if folder == "tests/unit" else [QUICK, SLOW] for folder in selected
+        folder: [""] if folder == "tests/unit" else [NOT_SLOW, SLOW] for folder in selected
     }
 
 
@@ -75,3 +76,34 @@ def test_pre_commit_runs_the_checks_of_make_lint_and_make_type() -> None:
     assert local["repo"] == "local"
     assert [shlex.split(hook["entry"]) for hook in local["hooks"]] == commands("lint") + commands("type")
     assert all(hook["language"] == "system" and not hook["pass_filenames"] for hook in local["hooks"])
+
+
+ONE_IS_SLOW = b"import pytest\n\n@pytest.mark.slow\ndef test_it(): ...\n\ndef test_that(): ...\n"
+ALL_ARE_SLOW = b"import pytest\n\npytestmark = [pytest.mark.broker, pytest.mark.slow]\n\ndef test_it(): ...\n"
+NONE_IS_SLOW = b"import pytest\n\npytestmark = pytest.mark.broker\nslow = 1\n\ndef test_it(): ...\n"
+
+
+@pytest.mark.parametrize(
+    ("expression", "text", "none"),
+    [
+        (SLOW, ONE_IS_SLOW, False),
+        (SLOW, ALL_ARE_SLOW, False),
+        (SLOW, NONE_IS_SLOW, True),
+        (NOT_SLOW, ONE_IS_SLOW, False),
+        (NOT_SLOW, ALL_ARE_SLOW, True),
+        (NOT_SLOW, NONE_IS_SLOW, False),
+        ("", ALL_ARE_SLOW, False),
+        ("slow or broker", NONE_IS_SLOW, False),
+    ],
+)
+def test_a_file_is_passed_over_only_where_none_of_its_tests_is_selected(
+    expression: str, text: bytes, none: bool
+) -> None:
+    assert selects_none(expression, text) is none
+
+
+def test_a_slow_test_whose_file_does_not_name_the_mark_is_found(tmp_path: Path) -> None:
+    named, hidden = tmp_path / "test_named.py", tmp_path / "test_hidden.py"
+    named.write_bytes(ONE_IS_SLOW)
+    hidden.write_bytes(NONE_IS_SLOW)
+    assert unnamed([hidden, named, hidden]) == [hidden]
