@@ -1,11 +1,11 @@
 """Readers of the log: the sealed topic `log`, where there is a key store, then `conversations`, its inbox."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 
 from eunoe.schemas.keys import KeyStore
-from eunoe.streams.admin import check_log_is_open
-from eunoe.streams.reader import read_all, read_partition
+from eunoe.streams.reader import read_all
+from eunoe.streams.reading_on import Place, ReadingOn, TopicReader
 from eunoe.streams.record import Record
 from eunoe.streams.sealed.log import restored
 from eunoe.streams.settings import KafkaSettings, partition_of
@@ -32,31 +32,48 @@ def log_topics(names: TopicNames) -> tuple[Topic, ...]:
     return (Topic.CONVERSATIONS,) if names.door_ms is None else (Topic.LOG, Topic.CONVERSATIONS)
 
 
-class ConversationLog:
-    """The log of one conversation. Each read goes on where the last one ended: a partition may hold millions."""
+class ConversationLogs:
+    """The logs of conversations that are worked on one after the other: a partition is read once for many of them."""
 
-    def __init__(self, kafka: KafkaSettings, names: TopicNames, key: str, partitions: int) -> None:
-        self._kafka, self._names, self._key = kafka, names, key.encode()
-        self._partition = partition_of(self._key, partitions)
-        self._stored: dict[Topic, list[Record]] = {topic: [] for topic in log_topics(names)}
-        self._begin = dict.fromkeys(self._stored, 0)
+    def __init__(self, reader: TopicReader, names: TopicNames, partitions: int) -> None:
+        topics = log_topics(names)
 
-    async def stored(self) -> list[Record]:
-        """The records in both topics, as they are stored.
+        def places(key: str) -> tuple[Place, ...]:
+            partition = partition_of(key.encode(), partitions)
+            return tuple((topic, partition) for topic in topics)
+
+        self._reader, self._records = reader, ReadingOn(reader, places, key_of)
+
+    def expect(self, keys: Iterable[str]) -> None:
+        """Say which conversations come next, in their order."""
+        self._records.expect(keys)
+
+    def put_down(self, key: str) -> None:
+        """Say that a conversation is not worked on for now: what is kept of it may be let go of."""
+        self._records.put_down(key)
+
+    def release(self, key: str) -> None:
+        """Let go of a conversation that is done."""
+        self._records.release(key)
+
+    async def stored(self, key: str) -> list[Record]:
+        """The records of a conversation in both topics, as they are stored.
 
         Raises `Unavailable` when no broker answers, `Refused` where a topic is missing, or the log is sealed and no key
         store is set.
         """
-        await check_log_is_open(self._kafka, self._names)
-        for topic, stored in self._stored.items():
-            records = read_partition(self._kafka, self._names, topic, self._partition, begin=self._begin[topic])
-            async with aclosing(records):
-                async for record in records:
-                    self._begin[topic] = record.offset + 1
-                    if record.key == self._key:
-                        stored.append(record)
-        return [record for stored in self._stored.values() for record in stored]
+        await self._reader.check()
+        found = await self._records.of(key)
+        return [record for records in found.values() for record in records]
 
-    async def read(self, keys: KeyStore | None, epoch: int) -> list[Record]:
-        """The log as intake took it; raises as `stored` and `restored` do."""
-        return await restored(await self.stored(), keys, epoch)
+    async def read(self, key: str, keys: KeyStore | None, epoch: int) -> list[Record]:
+        """The log of a conversation as intake took it; raises as `stored` and `restored` do."""
+        return await restored(await self.stored(key), keys, epoch)
+
+
+def key_of(record: Record) -> str | None:
+    """The key of a record as text; `None` where it has none, or one that is no text."""
+    try:
+        return None if record.key is None else record.key.decode()
+    except UnicodeDecodeError:
+        return None

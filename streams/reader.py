@@ -80,6 +80,26 @@ async def read_partition(
                 yield as_record(topic, found)
 
 
+async def read_news(
+    kafka: KafkaSettings, consumer: AIOKafkaConsumer, topic: str, begin: Mapping[TopicPartition, int]
+) -> AsyncGenerator[Record]:
+    """The records that partitions of a topic hold at the call, each from an offset on, by a consumer that is open.
+
+    Where nothing is new the broker is asked for the ends alone. Raises `Unavailable` when no broker answers.
+    """
+    ends = await end_offsets(kafka, consumer, list(begin))
+    grown = [place for place, offset in begin.items() if offset < ends[place]]
+    if not grown:
+        return
+    with broker_faults(kafka):
+        firsts = await consumer.beginning_offsets(grown)
+    for place in grown:
+        stretch = _Stretch(place, max(firsts[place], begin[place]), ends[place])
+        async with aclosing(_read_stretch(kafka, consumer, stretch)) as stored:
+            async for found in stored:
+                yield as_record(topic, found)
+
+
 async def read_range(
     kafka: KafkaSettings, names: TopicNames, topic: str, partition: int, offsets: tuple[int, int]
 ) -> AsyncGenerator[Record]:

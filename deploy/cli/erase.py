@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -14,10 +15,11 @@ from eunoe.deploy.cli.output import Json, console, note, print_json, set_log_lev
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.event_loop import share_one_heap, use_fast_loops
 from eunoe.deploy.exits import Exit
-from eunoe.deploy.generations.erase.batch import WorkedOff, in_batches
+from eunoe.deploy.generations.erase.batch import TOGETHER, WorkedOff, in_batches
 from eunoe.deploy.generations.erase.loop import work_off
-from eunoe.deploy.generations.erase.run import Eraser, NotNow
+from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.erase.serve import serve_erasures
+from eunoe.deploy.generations.erase.sites import NotNow
 from eunoe.deploy.generations.erase.verify import Checked, verify_receipt
 from eunoe.deploy.generations.handled_log import Unhandled
 from eunoe.deploy.inspect.counted import counted
@@ -202,17 +204,20 @@ async def _passed(
     One of which intake has not handled all is told in the ``outcome``, where there is one.
     """
     found, requests = [], await wanted.requests(eraser)
-    for at, request in enumerate(requests):
+    eraser.expect(one.key for one in requests)
+    for at in range(0, len(requests), TOGETHER):
         _report(eraser, "planned", at, len(requests))
-        try:
-            found.append(await step(request))
-        except ErasedAlready:
-            if wanted.conversation is not None:
-                raise
-        except Unhandled as fault:
-            if outcome is None:
-                raise
-            outcome.waiting = outcome.waiting or fault
+        some = requests[at : at + TOGETHER]
+        results = await asyncio.gather(*map(step, some), return_exceptions=True)
+        for result in results:
+            if isinstance(result, ErasedAlready) and wanted.conversation is None:
+                continue
+            if isinstance(result, Unhandled) and outcome is not None:
+                outcome.waiting = outcome.waiting or result
+            elif isinstance(result, BaseException):
+                raise result
+            else:
+                found.append(result)
     _report(eraser, "planned", len(requests), len(requests))
     return found
 
@@ -231,10 +236,12 @@ async def _run(wanted: ErasureWords, *, wait: bool, quiet: bool) -> WorkedOff:
 
 
 async def _carry_out(eraser: Eraser, begun: Sequence[Erasure], outcome: WorkedOff) -> None:
+    async def one(at: int, erasure: Erasure) -> list[Erasure]:
+        _report(eraser, "conversations", at, len(begun))
+        return [erasure]
+
     async with in_batches(eraser, outcome) as batches:
-        for at, erasure in enumerate(begun):
-            _report(eraser, "conversations", at, len(begun))
-            await batches.carry_out([erasure])
+        await batches.carry_out((erasure.key, partial(one, at, erasure)) for at, erasure in enumerate(begun))
 
 
 def _report(eraser: Eraser, phase: str, done: int, conversations: int) -> None:

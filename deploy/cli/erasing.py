@@ -97,7 +97,8 @@ async def opened_eraser(*, quiet: bool, erases: bool = False, patient: bool = Fa
             keep_for_good()
             await closing.enter_async_context(alone(ledger))
         with ProgressBars(quiet=quiet, transient=True) as bars:
-            yield Eraser(settings, ledger, bars, PATIENT_S if patient else HANDLED_S)
+            eraser = Eraser(settings, ledger, bars, PATIENT_S if patient else HANDLED_S)
+            yield await closing.enter_async_context(eraser.kept())
 
 
 def print_plans(planned: Sequence[Erasure], *, as_json: bool) -> None:

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import typer
 
-from eunoe.deploy.cli.erasing import opened_eraser, print_outcome, print_plans
+from eunoe.deploy.cli.erasing import keeping_receipts, opened_eraser, print_outcome, print_plans
 from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.erasures import open_erasures
@@ -116,8 +116,11 @@ async def _planned(tenant: str | None) -> list[Erasure]:
 
 async def _run(tenant: str | None, *, quiet: bool) -> WorkedOff:
     await _check_policy(tenant)
+    outcome = WorkedOff()
     async with opened_eraser(quiet=quiet, erases=True) as eraser:
-        return await run_retention(eraser, await trusted_now(eraser.settings), tenant)
+        with keeping_receipts(outcome):
+            await run_retention(eraser, await trusted_now(eraser.settings), tenant, outcome)
+    return outcome
 
 
 def _days(policy: RetentionPolicy) -> str:

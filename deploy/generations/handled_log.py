@@ -4,10 +4,11 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from eunoe.deploy.clients.bootstrap import Clients
+from eunoe.deploy.inspect.conversation_letters import ConversationLetters
 from eunoe.deploy.inspect.dead_letters import LetterFilter, read_letters
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Ledger, Scope
@@ -15,8 +16,9 @@ from eunoe.schemas.errors import SnapshotLost, Unavailable
 from eunoe.schemas.position_ports import ReadPartition
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.dead_letters import Filed
-from eunoe.streams.log_reader import ConversationLog
+from eunoe.streams.log_reader import ConversationLogs
 from eunoe.streams.position import position
+from eunoe.streams.reading_on import TopicReader
 from eunoe.streams.record import Record
 from eunoe.streams.sealed.log import position_in_log
 from eunoe.streams.settings import partition_of
@@ -38,15 +40,52 @@ class Unhandled(StillWritten):
     """Intake has not handled records that the log holds of one conversation; those of others do not wait for it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HandledLog:
-    """Reads the records of conversations that intake has handled, and waits for others."""
+    """Reads the records of conversations that intake has handled, and waits for others.
+
+    What was read of a conversation is read on, not again.
+    """
 
     settings: Settings
     clients: Clients
     partitions: int
-    read_last: dict[str, ConversationLog] = field(default_factory=dict)
-    """Key → the log of the conversation that was read last: it is read on, not again."""
+    reader: TopicReader | None = None
+    """The reader of Kafka; `None`: one that connects for each look."""
+    _made: tuple[ConversationLogs, ConversationLetters] | None = field(default=None, init=False)
+
+    @property
+    def stored(self) -> ConversationLogs:
+        """The records of conversations as they are stored."""
+        return self._readers[0]
+
+    @property
+    def _letters(self) -> ConversationLetters:
+        return self._readers[1]
+
+    @property
+    def _readers(self) -> tuple[ConversationLogs, ConversationLetters]:
+        if self._made is None:
+            names = self.settings.names
+            reader = self.reader or TopicReader(self.settings.kafka_settings, names)
+            self._made = ConversationLogs(reader, names, self.partitions), ConversationLetters(reader)
+        return self._made
+
+    def expect(self, keys: Iterable[str]) -> None:
+        """Say which conversations come next, in their order: they are read together."""
+        keys = list(keys)
+        self.stored.expect(keys)
+        self._letters.expect(keys)
+
+    def put_down(self, key: str) -> None:
+        """Say that a conversation is not worked on for now: what is kept of it may be let go of."""
+        self.stored.put_down(key)
+        self._letters.put_down(key)
+
+    def release(self, key: str) -> None:
+        """Let go of a conversation that is done."""
+        self.stored.release(key)
+        self._letters.release(key)
 
     async def held(self) -> list[str]:
         """The keys of the conversations with held dead letters, sorted."""
@@ -112,19 +151,18 @@ class HandledLog:
 
     async def _log_of(self, key: str, handled: int) -> tuple[list[Record], list[Record]]:
         """The records of the conversation in the log up to a position, and those behind it."""
-        if key not in self.read_last:
-            self.read_last.clear()
-            kafka, names = self.settings.kafka_settings, self.settings.names
-            self.read_last[key] = ConversationLog(kafka, names, key, self.partitions)
         epoch = self.settings.log_epoch
-        records = await self.read_last[key].read(self.clients.data_keys, epoch)
+        records = await self.stored.read(key, self.clients.data_keys, epoch)
         ahead = [record for record in records if position_in_log(record, epoch) > handled]
         return [record for record in records if 0 < position_in_log(record, epoch) <= handled], ahead
 
     async def letters(self, key: str) -> list[Filed]:
         """The dead letters of the conversation that wait for a repair."""
-        letters = await read_letters(self.settings, LetterFilter(reason=DeadLetterReason.HELD))
-        return [filed for filed in letters if filed.letter.key == key]
+        return [filed for filed in await self.open_letters(key) if filed.letter.reason is DeadLetterReason.HELD]
+
+    async def open_letters(self, key: str) -> list[Filed]:
+        """All open dead letters of the conversation. Raises `Refused`, `Unavailable`."""
+        return await self._letters.open(key, self.clients.data_keys)
 
     def _set_aside(self, filed: Filed) -> int:
         """The position in the log of a record that intake has set aside for a repair; 0 for one of another stage."""

@@ -110,6 +110,9 @@ async def test_a_state_store_knows_the_erasures_that_it_has_seen(redis: RedisCli
     await applied.add("a/1", "e1")
     await applied.add("a/1", "e1")
     assert await applied.all() == {("a/1", "e1")}
+    await applied.add("b/1", "e1")
+    assert await applied.among({("a/1", "e1"), ("a/1", "e2"), ("c/1", "e1")}) == {("a/1", "e1")}
+    assert await applied.among(set()) == set()
 
 
 async def test_a_finished_request_keeps_no_id(ledgers: list[ErasureLedger]) -> None:

@@ -42,7 +42,7 @@ async def test_an_eraser_with_such_a_clock_carries_out_what_is_asked_and_erases_
     async def live(settings: Settings) -> Settings:
         return settings
 
-    async def work_off(_: object) -> WorkedOff:
+    async def work_off(*_: object) -> WorkedOff:
         done.append("asked for")
         return WorkedOff()
 
@@ -57,5 +57,5 @@ async def test_an_eraser_with_such_a_clock_carries_out_what_is_asked_and_erases_
         monkeypatch.setattr(serve, name, stand_in)
     monkeypatch.setattr(serve, "trusted_now", wrong)
     with pytest.raises(Refused, match="the clock of this machine is ahead"):
-        await serve._round(Settings(), MemoryErasures(), sweeps=True)
+        await serve._round(Settings(), MemoryErasures(), serve.EarlierRounds(), sweeps=True)
     assert done == ["asked for"]

@@ -9,26 +9,25 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from eunoe.deploy.clients.bootstrap import Clients
-from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.generations.erase.receipt import DestroyedKey
+from eunoe.deploy.generations.handled_log import HandledLog
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import ErasedPart, Erasure
 from eunoe.schemas.keys import Destruction, KeyState
 from eunoe.schemas.versions import ContractError
-from eunoe.streams.log_reader import ConversationLog
 from eunoe.streams.record import Record
 from eunoe.streams.sealed.log import logged, original
 from eunoe.streams.sealed.records import key_id_of
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.erased import is_erased, renamed
+from eunoe.workers.stores.data_keys.cached import CachedKeys
 
 _BATCH: Final = 200
 
 
-async def keys_in_use(settings: Settings, key: str) -> tuple[str, ...]:
+async def keys_in_use(data_keys: CachedKeys | None, key: str) -> tuple[str, ...]:
     """The ids of a conversation's data keys that are not destroyed; none without a key store. Raises `Unavailable`."""
-    async with open_data_keys(settings) as data_keys:
-        found = [] if data_keys is None else await data_keys.keys(key)
+    found = [] if data_keys is None else await data_keys.keys(key)
     return tuple(one.id for one in found if one.state is not KeyState.DESTROYED)
 
 
@@ -41,7 +40,7 @@ class KeyChange:
     erasures: Sequence[Erasure]
     """Those that are carried out, of one conversation."""
     part: ErasedPart
-    partitions: int
+    log: HandledLog
 
     @property
     def keys(self) -> set[str]:
@@ -101,8 +100,7 @@ class KeyChange:
 
     async def _old(self) -> set[str]:
         """The keys that seal something erased. Those that an earlier erasure has destroyed are among them, too."""
-        kafka, names, epoch = self.settings.kafka_settings, self.settings.names, self.settings.log_epoch
-        stored = await ConversationLog(kafka, names, self.part.key, self.partitions).stored()
+        epoch, stored = self.settings.log_epoch, await self.log.stored.stored(self.part.key)
         copies = (record for record in stored if record.topic == Topic.LOG and _is_erased(record, self.part, epoch))
         return {*self.keys, *filter(None, map(key_id_of, copies))}
 

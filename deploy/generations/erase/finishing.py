@@ -7,12 +7,13 @@ receipts in the ledger.
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from eunoe.deploy.clients.shared import open_redis, open_store
 from eunoe.deploy.event_loop import let_go
 from eunoe.deploy.generations.erase.files import rewrite_files
+from eunoe.deploy.generations.erase.in_generation import InGeneration
 from eunoe.deploy.generations.erase.limits import door_kept, not_covered
 from eunoe.deploy.generations.erase.receipt import NotCovered, Outcome, Receipt, signed
 from eunoe.deploy.generations.handled_log import INTAKE
@@ -20,7 +21,7 @@ from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.erasure import Erasure, ErasureDone, ErasureLedger
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import EunoeError, Unavailable
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.stores.erasures.ledgers import AppliedErasures
 
@@ -37,6 +38,9 @@ class Erased:
     generations: Sequence[Settings]
     """The settings of those that it was erased in."""
     outcome: Outcome
+    """The part of its receipts that is known; the steps of the batch complete it."""
+    work: Sequence[InGeneration] = ()
+    """The steps in each generation, the live one last."""
 
     @property
     def key(self) -> str:
@@ -44,17 +48,26 @@ class Erased:
         return self.erasures[0].key
 
 
-async def finish(settings: Settings, ledger: ErasureLedger, batch: Sequence[Erased]) -> list[Receipt]:
-    """Rewrite the files, then mark each conversation's erasures and write their receipts; returns these, in order.
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The end of a batch."""
 
-    Raises `Unavailable`: where files could not be rewritten all are to be carried out again, and where Redis has lost
-    what was written in one conversation those in it; the others have their receipts then.
+    receipts: list[Receipt] = field(default_factory=list)
+    faults: list[EunoeError] = field(default_factory=list)
+    """Those of conversations that are to be carried out again."""
+
+
+async def finish(settings: Settings, ledger: ErasureLedger, batch: Sequence[Erased]) -> Finished:
+    """Rewrite the files, then mark each conversation's erasures and write their receipts, in order.
+
+    Those of a conversation in which Redis has lost what was written are to be carried out again. Raises `Unavailable`
+    where files could not be rewritten: then all are.
     """
-    let_go()  # the clients of the last conversation
+    let_go()  # what the derivations of the batch have left
     generations = {one.names.generation: one for erased in batch for one in erased.generations}
     files = await rewrite_files(list(generations.values()))
     places = not_covered(settings, files, await door_kept(settings))
-    receipts, lost = list[Receipt](), list[Unavailable]()
+    receipts, lost = list[Receipt](), list[EunoeError]()
     async with AsyncExitStack() as closing:
         marks = AppliedErasures(await closing.enter_async_context(open_redis(settings)), settings.prefix)
         stores: dict[str, StateStore] = {}
@@ -68,9 +81,7 @@ async def finish(settings: Settings, ledger: ErasureLedger, batch: Sequence[Eras
                 receipts += [await _receive(each, erased.outcome, places, ledger) for each in erased.erasures]
             except Unavailable as fault:
                 lost.append(fault)
-    if lost:
-        raise lost[0]
-    return receipts
+    return Finished(receipts, lost)
 
 
 async def _check_kept(erased: Erased, stores: Mapping[str, StateStore]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from eunoe.deploy.settings import Settings
@@ -17,17 +18,18 @@ WAIT_S: Final = 20.0
 _LOOK_S: Final = 0.2
 
 
-async def wait_for_replies(settings: Settings, key: str, partitions: int) -> None:
-    """Wait until the responder has handled all that was sent to it about a conversation before, `WAIT_S` at most.
+async def wait_for_replies(settings: Settings, keys: Sequence[str], partitions: int) -> None:
+    """Wait until the responder has handled all that was sent to it about conversations before, `WAIT_S` at most.
 
     What is left after that is logged. Raises `Unavailable`.
     """
-    kafka, names, own = settings.kafka_settings, settings.names, partition_of(key.encode(), partitions)
+    kafka, names = settings.kafka_settings, settings.names
+    own = {partition_of(key.encode(), partitions) for key in keys}
     ends = await ends_now(kafka, names, [Topic.REPLY_CONTEXTS])
-    until = {place: end if place.partition == own else 0 for place, end in ends.items()}
+    until = {place: end if place.partition in own else 0 for place, end in ends.items()}
     try:
         async with asyncio.timeout(WAIT_S):
             while any((await lag(kafka, names, {RESPOND: [Topic.REPLY_CONTEXTS]}, until)).values()):  # noqa: ASYNC110
                 await asyncio.sleep(_LOOK_S)
     except TimeoutError:
-        log.warning("asks of the conversation may stay unanswered: `respond` has not handled them within %g s", WAIT_S)
+        log.warning("asks of erased conversations may stay unanswered: not handled by `respond` within %g s", WAIT_S)

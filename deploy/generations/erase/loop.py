@@ -2,15 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, TypeVar
 from uuid import uuid4
 
 from eunoe.deploy.clients.erasures import open_erasures
-from eunoe.deploy.generations.erase.batch import WorkedOff, in_batches
+from eunoe.deploy.generations.erase.batch import Batches, WorkedOff, in_batches
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.handled_log import Unhandled
 from eunoe.deploy.settings import Settings
@@ -32,40 +33,43 @@ async def work_off(eraser: Eraser, outcome: WorkedOff | None = None) -> WorkedOf
     So a conversation is derived once for all that wait in it; files are rewritten once for several conversations. A
     request that is at fault itself is refused in the ledger, for good. One that meets an installation where nothing can
     be erased now stays, with those after it; one in a conversation that is still written to, or of which intake has not
-    handled all, stays alone. Raises `Unavailable`, and `Refused` where a begun erasure has to wait; ``outcome`` has
-    what was done before.
+    handled all, stays alone, and so does one that meets a fault. Raises `Unavailable` where several in a row do, and
+    `Refused` where a begun erasure has to wait; ``outcome`` has what was done before.
     """
-    outcome, eraser = outcome or WorkedOff(), replace(eraser, goes_on=True)
-    async with in_batches(eraser, outcome) as batches:
-        for erasures in by_conversation(await eraser.unfinished()):
-            await batches.carry_out(erasures)
-        for requests in by_conversation(await eraser.requested()):
-            begun, goes_on = await _begin(eraser, requests, outcome)
-            await batches.carry_out(begun)
-            if not goes_on:
-                break
+    outcome = outcome or WorkedOff()
+    async with replace(eraser, goes_on=True).kept() as kept, in_batches(kept, outcome) as batches:
+        unfinished = _failed_last(by_conversation(await kept.unfinished()), outcome.failed)
+        requested = _failed_last(by_conversation(await kept.requested()), outcome.failed)
+        kept.expect(one.key for (one, *_) in (*unfinished, *requested))
+        await batches.carry_out((some[0].key, partial(_begun, some)) for some in unfinished)
+        await batches.carry_out((some[0].key, partial(_begin, batches, some)) for some in requested)
     return outcome
 
 
-async def _begin(eraser: Eraser, requests: Sequence[ErasureRequest], outcome: WorkedOff) -> tuple[list[Erasure], bool]:
-    """The erasures that the requests begin, in one conversation, and whether those of others may go on.
+async def _begun(erasures: Sequence[Erasure]) -> Sequence[Erasure]:
+    return erasures
 
-    Raises as `Eraser.begin` does where a server does not answer.
+
+async def _begin(batches: Batches, requests: Sequence[ErasureRequest]) -> list[Erasure]:
+    """The erasures that the requests begin, in one conversation; those after one that has to wait wait with it.
+
+    Where nothing can be erased now, no further conversation is taken. Raises as `Eraser.begin` does where a server does
+    not answer.
     """
-    begun: list[Erasure] = []
-    async with eraser.planning() as planning:
+    begun, outcome = list[Erasure](), batches.outcome
+    async with batches.eraser.planning() as planning:
         for request in requests:
             try:
                 begun.append(await planning.begin(request))
             except RequestRefused as fault:
-                outcome.refused.append(await _refuse(eraser.ledger, request, str(fault)))
+                outcome.refused.append(await _refuse(batches.eraser.ledger, request, str(fault)))
             except Refused as fault:  # a login, a certificate, an embedder, a generation that is being made
-                outcome.waiting = fault
-                return begun, False
+                outcome.waiting, batches.stopped = fault, True
+                break
             except Unhandled as fault:  # the others in it wait for the same
                 outcome.waiting = outcome.waiting or fault
                 break
-    return begun, True
+    return begun
 
 
 async def _refuse(ledger: ErasureLedger, request: ErasureRequest, reason: str) -> ErasureRefused:
@@ -80,6 +84,11 @@ def by_conversation(entries: Iterable[Entry]) -> list[list[Entry]]:
     for entry in entries:
         found.setdefault(entry.key, []).append(entry)
     return list(found.values())
+
+
+def _failed_last(conversations: list[list[Entry]], failed: Collection[str]) -> list[list[Entry]]:
+    """Those that met a fault in the last round behind the others: many of them hold up nobody."""
+    return sorted(conversations, key=lambda entries: entries[0].key in failed)
 
 
 @asynccontextmanager

@@ -47,6 +47,7 @@ class Planning:
             raise RequestRefused(f"{key}: there is an erasure {request.request_id!r} already: choose another id")
         if self._opened is None:
             self._opened = await self.closing.enter_async_context(eraser.opened(eraser.settings))
+            self.closing.callback(eraser.put_down, key)
         clients, repairer = self._opened
         if self._there is None or self._there.erased != ErasedPart.of(before):
             self._there = await self._read(clients, repairer, request, ErasedPart.of(before))
@@ -56,14 +57,17 @@ class Planning:
         assert after is not None
         # the traces of others that have begun, and wait to be carried out with it, are told in their own receipts
         counts = await count_places(clients, own, whole=erasure.is_whole)
-        letters = Count(place="dead-letters", count=await close_letters(clients, eraser.settings, after, dry_run=True))
+        open_letters = await close_letters(clients.publisher, repairer.log, after, dry_run=True)
+        letters = Count(place="dead-letters", count=open_letters)
         return erasure.model_copy(update={"before": (*counts, *([letters] if letters.count else []))})
 
     async def begin(self, request: ErasureRequest) -> Erasure:
         """Put the erasure into the ledger. Raises as `Eraser.begin` does."""
         eraser = self.eraser
         planned = await self.plan(request)
-        erasure = planned.model_copy(update={"keys": await keys_in_use(eraser.settings, request.key)})
+        assert self._opened is not None
+        clients, _ = self._opened
+        erasure = planned.model_copy(update={"keys": await keys_in_use(clients.data_keys, request.key)})
         await eraser.ledger.begin(erasure)
         if self._there is not None:
             erased = ErasedPart.of(await eraser.ledger.erasures(request.key))
@@ -76,7 +80,7 @@ class Planning:
             return erasure_of(request, there, secrets.token_hex(16))
         except RequestRefused as fault:
             eraser = self.eraser
-            if not eraser.goes_on and any(one.key == request.key for one in await eraser.unfinished()):
+            if not eraser.goes_on and await eraser.unfinished(request.key):
                 raise type(fault)(f"{fault}; an erasure in it has begun: `eunoe erase replay` finishes it") from None
             raise
 

@@ -6,6 +6,7 @@ Which sessions go is written into the ledger of erasures, so that a rebuild leav
 import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
@@ -82,6 +83,7 @@ async def _has_older(store: StateStore, key: str, limit: datetime, erasures: Seq
 async def plan_retention(eraser: Eraser, requests: Sequence[ErasureRequest]) -> list[Erasure]:
     """The entries that the requests would make; nothing is written. Raises `Refused`, `Unavailable`."""
     planned = []
+    eraser.expect(one.key for one in requests)
     for request in requests:
         try:
             planned.append(await eraser.plan(request))
@@ -90,18 +92,26 @@ async def plan_retention(eraser: Eraser, requests: Sequence[ErasureRequest]) -> 
     return planned
 
 
-async def run_retention(eraser: Eraser, now: datetime, tenant: str | None = None) -> WorkedOff:
-    """Erase what is too old: one entry of the ledger for each conversation; one that is still written to is left.
+async def run_retention(
+    eraser: Eraser, now: datetime, tenant: str | None = None, outcome: WorkedOff | None = None
+) -> WorkedOff:
+    """Erase what is too old: one entry of the ledger for each conversation.
 
-    Raises `Refused`, `Unavailable`: after either, some of it may still be there, so run it again.
+    One that is still written to is left, and so is one that meets a fault. Raises `Refused`, and `Unavailable` where
+    several in a row do: then some of it may still be there, so run it again; ``outcome`` has what was done before.
     """
-    outcome = WorkedOff()
-    async with in_batches(eraser, outcome) as batches:
-        for request in await outdated(eraser, now, tenant):
-            begun = list[Erasure]()
-            try:
-                begun.append(await eraser.begin(request))
-            except RequestRefused as fault:
-                log.info("retention: %s", fault)
-            await batches.carry_out(begun)
+    outcome = outcome or WorkedOff()
+    async with eraser.kept() as kept, in_batches(kept, outcome) as batches:
+        requests = await outdated(kept, now, tenant)
+        kept.expect(one.key for one in requests)
+        await batches.carry_out((request.key, partial(_begun, kept, request)) for request in requests)
     return outcome
+
+
+async def _begun(eraser: Eraser, request: ErasureRequest) -> list[Erasure]:
+    """The erasure that a request begins; none where nothing of it is left to erase."""
+    try:
+        return [await eraser.begin(request)]
+    except RequestRefused as fault:
+        log.info("retention: %s", fault)
+        return []

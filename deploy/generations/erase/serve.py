@@ -5,17 +5,17 @@ import logging
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final
 
 from eunoe.deploy.clients.erasures import is_pending, open_erasures, unseen_erasures
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.event_loop import keep_for_good
+from eunoe.deploy.generations.erase.batch import WorkedOff
 from eunoe.deploy.generations.erase.loop import alone, work_off
 from eunoe.deploy.generations.erase.retention import run_retention, trusted_now
 from eunoe.deploy.generations.erase.run import Eraser
-from eunoe.deploy.generations.handled_log import StillWritten
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.observability.health import HealthState, Phase
 from eunoe.deploy.process.erasing import LATER_S, RETENTION_EVERY_S
@@ -44,7 +44,7 @@ async def serve_erasures(settings: Settings, *, once: bool, poll_s: float) -> No
         health.phase = Phase.RUNNING
         keep_for_good()
         working = asyncio.ensure_future(
-            _round(settings, ledger, sweeps=True) if once else _work(settings, ledger, poll_s, health)
+            _round(settings, ledger, EarlierRounds(), sweeps=True) if once else _work(settings, ledger, poll_s, health)
         )
         stopping = asyncio.ensure_future(stop.wait())
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -71,20 +71,29 @@ async def _served(health: HealthState, address: str | None) -> AsyncIterator[Non
         yield
 
 
+@dataclass(slots=True)
+class EarlierRounds:
+    """The memory that a process has of its earlier rounds."""
+
+    swept: float = float("-inf")
+    """Time of the last run of retention that ended: what it left waiting has begun."""
+    failed: set[str] = field(default_factory=set)
+    """The keys of conversations that met a fault."""
+
+
 async def _work(settings: Settings, ledger: ErasureLedger, poll_s: float, health: HealthState) -> None:
-    swept, sweeps = float("-inf"), False
+    rounds, sweeps = EarlierRounds(), False
     unseen = UnseenErasures(settings, ledger)
     while True:
         try:
-            sweeps = monotonic() - swept >= RETENTION_EVERY_S and bool(current_policies(await ledger.retentions()))
+            sweeps = monotonic() - rounds.swept >= RETENTION_EVERY_S and bool(
+                current_policies(await ledger.retentions())
+            )
             if sweeps or await is_pending(ledger) or await unseen.found():
-                await _round(settings, ledger, sweeps=sweeps)
-            swept = monotonic() if sweeps else swept
+                await _round(settings, ledger, rounds, sweeps=sweeps)
         except (Refused, Unavailable) as fault:  # also refused logins and embedders: they may change while it waits
             log.warning("erasures wait: %s", fault)
             health.held[_ERASURES] = str(fault)
-            if sweeps and isinstance(fault, StillWritten):  # all others are done, and that one has begun
-                swept = monotonic()
             await asyncio.sleep(LATER_S)
         else:
             health.held.pop(_ERASURES, None)
@@ -114,20 +123,21 @@ class UnseenErasures:
         return False
 
 
-async def _round(settings: Settings, ledger: ErasureLedger, *, sweeps: bool) -> None:
+async def _round(settings: Settings, ledger: ErasureLedger, rounds: EarlierRounds, *, sweeps: bool) -> None:
     """Do all that is there to do. Raises `Refused` where the rest has to wait, `Unavailable`.
 
-    `StillWritten` is raised when everything else is done.
+    The fault of some conversations alone is raised when everything else is done.
     """
     async with alone(ledger):
         eraser = Eraser(await live_settings(settings), ledger)
-        outcome = await work_off(eraser)
+        outcome = await work_off(eraser, WorkedOff(failed=rounds.failed))
         for refused in outcome.refused:
             log.warning("request %s cannot be carried out", refused.request_id)
         if isinstance(outcome.waiting, Refused):
             raise outcome.waiting
         if sweeps:
             swept = await run_retention(eraser, await trusted_now(eraser.settings))
+            rounds.swept = monotonic()
             log.info("retention: %s with sessions that were too old", counted(len(swept.receipts), "conversation"))
             outcome.waiting = outcome.waiting or swept.waiting
         if outcome.waiting is not None:

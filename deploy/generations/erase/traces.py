@@ -1,12 +1,11 @@
-"""Traces that derivation does not replace: replies and their outboxes, dead letters, the timer, the list of tenants."""
+"""Traces that derivation does not replace: records of replies, dead letters, the timer, the list of tenants."""
 
 from collections.abc import Mapping, Sequence
-from urllib.parse import unquote
 
 from eunoe.deploy.clients.bootstrap import Clients
 from eunoe.deploy.generations.erase.places import Naming
-from eunoe.deploy.inspect.dead_letters import LetterFilter, close, read_letters
-from eunoe.deploy.settings import Settings
+from eunoe.deploy.generations.handled_log import HandledLog
+from eunoe.deploy.inspect.dead_letters import close
 from eunoe.schemas.decisions import Commit, Drop, Put, Scope, Write
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Unavailable
@@ -14,38 +13,23 @@ from eunoe.schemas.events import Utterance
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
 from eunoe.streams.dead_letters import Closing, Filed
+from eunoe.streams.record import Publisher
 from eunoe.streams.settings import partition_of
 from eunoe.workers.intake.stage import NAME as INTAKE
 from eunoe.workers.respond.stage import CITED
 from eunoe.workers.respond.stage import NAME as RESPOND
-from eunoe.workers.stores.redis.connection import as_text
 
 
-async def drop_replies(clients: Clients, part: ErasedPart, naming: Naming) -> int:
-    """Remove the records of replies that rest on erased utterances, and such replies that were not sent yet.
+async def drop_cited(clients: Clients, part: ErasedPart, naming: Naming) -> None:
+    """Remove the records of replies that rest on erased utterances; seal those of the others with the current key.
 
-    Returns their number. A conversation of which all up to a place was erased loses those of all replies. The other
-    replies are sent, and their records sealed with the current key.
+    A conversation of which all up to a place was erased loses those of all replies.
     """
-    key, whole = part.key, part.until > 0
+    key = part.key
     rows = await clients.store.scan(RESPOND, key, CITED)
-    stale = [id_ for id_, text in rows.items() if whole or naming.is_erased(id_) or naming.names(text)]
+    stale = [id_ for id_, text in rows.items() if part.until > 0 or naming.is_erased(id_) or naming.names(text)]
     kept = {id_: text for id_, text in rows.items() if id_ not in stale}
     await _drop_cited(clients, key, stale, kept if clients.data_keys is not None else {})
-    ledgers = clients.keys.ledger(Scope(RESPOND, key, "*")).replace("%2A", "*")
-    dropped = 0
-    async for name in clients.redis.scan_iter(match=ledgers, count=1000):
-        request_id = unquote(as_text(name).rpartition("@")[2])
-        scope = Scope(RESPOND, key, request_id)
-        outbox = (await clients.store.ledger(scope)).outbox
-        if outbox is None:
-            continue
-        if not whole and not naming.names(outbox.model_dump_json()):
-            await clients.sender.send(scope, outbox)
-        else:
-            await clients.store.mark_sent(scope, outbox.number)
-            dropped += 1
-    return len(stale) + dropped
 
 
 async def _drop_cited(clients: Clients, key: str, ids: Sequence[str], kept: Mapping[str, str]) -> None:
@@ -64,16 +48,15 @@ async def _drop_cited(clients: Clients, key: str, ids: Sequence[str], kept: Mapp
         raise Unavailable(f"{key}: another erasure runs: run `eunoe erase replay` when it has ended")
 
 
-async def close_letters(clients: Clients, settings: Settings, part: ErasedPart, *, dry_run: bool = False) -> int:
+async def close_letters(publisher: Publisher, handled: HandledLog, part: ErasedPart, *, dry_run: bool = False) -> int:
     """Mark the open dead letters that tell of erased utterances, so that nobody sends them back; returns their number.
 
     All letters of derived events are closed: their results have been derived again.
     """
-    found = await read_letters(settings, LetterFilter(conversation=part.key))
     naming = Naming(part)
-    letters = [one for one in found if one.letter.key == part.key and _tells(one, part, naming)]
-    if not dry_run:
-        await close(clients.publisher, letters, Closing.ERASED)
+    letters = [one for one in await handled.open_letters(part.key) if _tells(one, part, naming)]
+    if letters and not dry_run:
+        await close(publisher, letters, Closing.ERASED)
     return len(letters)
 
 

@@ -4,7 +4,7 @@ Never the Redis of derived state: that may be thrown away, or restored from a ba
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 from secrets import token_bytes
 from typing import TypeVar
@@ -216,6 +216,15 @@ class AppliedErasures:
         found = as_table(await self._redis.command("HGETALL", self._key))
         pairs = (field.partition(" ") for field in found)
         return {(key, request_id) for key, _, request_id in pairs}
+
+    async def among(self, wanted: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Those of these that it has seen; raises `Unavailable`."""
+        if not wanted:
+            return set()
+        ordered = sorted(wanted)
+        fields = [f"{key} {request_id}" for key, request_id in ordered]
+        seen = await self._redis.command("HMGET", self._key, *fields)
+        return {one for one, value in zip(ordered, seen, strict=True) if value is not None}
 
     async def add(self, key: str, request_id: str) -> None:
         """Note an erasure; raises `Unavailable`."""

@@ -43,6 +43,10 @@ class Keys:
         request_id = f"@{_part(scope.request_id)}" if scope.request_id else ""
         return f"{self._tagged(scope.key)}:{_part(scope.stage)}{request_id}"
 
+    def request_ledgers(self, stage: str) -> str:
+        """The pattern of a stage's ledgers of requests, in all conversations."""
+        return f"{self.prefix}:{self.generation}:{{*}}:{_part(stage)}@*"
+
     def table(self, stage: str, key: str, table: str) -> str:
         """The hash id → document of a stage's table."""
         return f"{self._tagged(key)}:{_part(stage)}/{_part(table)}"

@@ -16,7 +16,7 @@ from eunoe.deploy.gateway import plans as planning
 from eunoe.deploy.gateway.erasures import read_entries
 from eunoe.deploy.gateway.plans import PlanCommand
 from eunoe.deploy.gateway.problems import Problem
-from eunoe.deploy.generations.erase.run import NotNow
+from eunoe.deploy.generations.erase.sites import NotNow
 from eunoe.schemas.erasure import Erasure, ErasureDone, ErasureLevel, ErasureRefused, ErasureRequest, Numbers, hashed_id
 from eunoe.schemas.errors import Misconfigured, Refused, RequestRefused, Unavailable
 from eunoe.schemas.identity import conversation_key

@@ -14,8 +14,9 @@ import pytest
 from eunoe.deploy.cli import erase, retention, unsay
 from eunoe.deploy.cli.main import _run, _run_called
 from eunoe.deploy.exits import Exit
+from eunoe.deploy.generations.erase import batch
 from eunoe.deploy.generations.erase import retention as sweeps
-from eunoe.deploy.generations.erase.finishing import Erased
+from eunoe.deploy.generations.erase.finishing import Erased, Finished
 from eunoe.deploy.generations.erase.receipt import Outcome, Receipt
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.handled_log import StillWritten, Unhandled
@@ -56,14 +57,14 @@ class Twin(Eraser):
     async def erase(self, erasures: Sequence[Erasure]) -> Erased:
         if erasures[0].key == BUSY:
             raise StillWritten(f"{BUSY}: new records came in during each of 20 attempts to derive it; try again later")
-        if erasures[0].key == AWAY:
+        if erasures[0].key.startswith(AWAY):
             raise Unavailable("Qdrant does not answer", "Qdrant")
         return Erased(erasures, 0, (), Outcome({}, (), ()))
 
-    async def finish(self, batch: Sequence[Erased]) -> list[Receipt]:
-        return [receipt_of(one.key) for one in batch]
+    async def finish(self, batch: Sequence[Erased]) -> Finished:
+        return Finished([receipt_of(one.key) for one in batch])
 
-    async def unfinished(self) -> list[Erasure]:
+    async def unfinished(self, key: str | None = None) -> list[Erasure]:
         return [cast("Erasure", asked(key)) for key in self.there]
 
     async def requested(self) -> list[ErasureRequest]:
@@ -127,15 +128,34 @@ def test_receipts_of_the_others_are_printed_and_the_busy_one_is_told(
 
 
 @pytest.mark.parametrize(
-    "command", [["erase", "run", "--tenant", "acme", "--all-conversations"], ["erase", "replay"]], ids=" ".join
+    "command",
+    [
+        ["erase", "run", "--tenant", "acme", "--all-conversations"],
+        ["erase", "replay"],
+        ["retention", "run"],
+    ],
+    ids=" ".join,
 )
-def test_receipts_of_what_was_erased_before_a_server_went_away_are_printed(
-    command: list[str], monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+@pytest.mark.parametrize(
+    ("there", "erased"),
+    [
+        (["acme/a", AWAY, "acme/b"], ["acme/a", "acme/b"]),
+        (["acme/a", *(f"{AWAY}{number}" for number in range(batch.MAX_FAILED)), "acme/b"], ["acme/a"]),
+    ],
+    ids=["a fault of one conversation", "a server that went away"],
+)
+def test_receipts_of_what_was_erased_beside_a_fault_are_printed(
+    command: list[str],
+    there: list[str],
+    erased: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
 ):
-    code = code_of(monkeypatch, ["acme/a", AWAY, "acme/b"], [*command, "--json"])
+    monkeypatch.setattr(batch, "TOGETHER", 1)
+    code = code_of(monkeypatch, there, [*command, "--json"])
     out, err = capfdbinary.readouterr()
     assert code == Exit.UNAVAILABLE
-    assert [one["request_id"] for one in json.loads(out)] == ["acme/a"]
+    assert [one["request_id"] for one in json.loads(out)] == erased
     assert "Qdrant does not answer" in err.decode()
     assert code_of(monkeypatch, [AWAY], [*command, "--json"]) == Exit.UNAVAILABLE
     assert capfdbinary.readouterr().out == b""

@@ -47,9 +47,10 @@ class OverNothing(Eraser):
     @asynccontextmanager
     async def opened(self, settings: Settings, part: Any = None) -> AsyncIterator[Any]:
         made = make_dependencies(self.stores, StageSettings())
-        yield SimpleNamespace(store=self.stores.state, dependencies=made), SimpleNamespace(log=NothingLeft())
+        clients = SimpleNamespace(store=self.stores.state, dependencies=made, publisher=None)
+        yield clients, SimpleNamespace(log=NothingLeft())
 
-    async def unfinished(self) -> list[Erasure]:
+    async def unfinished(self, key: str | None = None) -> list[Erasure]:
         return []
 
 

@@ -48,7 +48,8 @@ async def test_an_erasure_destroys_again_what_has_a_tombstone(monkeypatch: pytes
     part: Any = SimpleNamespace(key=KEY)
     erasure: Any = SimpleNamespace(keys=(old.id,), is_whole=False)
     settings: Any = None
-    change = KeyChange(settings, clients, [erasure], part, 3)
+    log: Any = None
+    change = KeyChange(settings, clients, [erasure], part, log)
     with pytest.raises(Unavailable):
         await change.finish()
     assert store.in_files == {old.id}

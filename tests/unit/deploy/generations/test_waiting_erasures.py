@@ -14,19 +14,21 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 from typing import Any, cast
 
 import pytest
 from redis.asyncio import Redis
 
 from eunoe.deploy.clients.erasures import is_pending
-from eunoe.deploy.generations.erase import retention, run, serve
+from eunoe.deploy.generations.erase import batch, retention, serve, sites
 from eunoe.deploy.generations.erase.batch import WorkedOff
-from eunoe.deploy.generations.erase.finishing import Erased
+from eunoe.deploy.generations.erase.finishing import Erased, Finished
 from eunoe.deploy.generations.erase.loop import work_off
 from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.retention import plan_retention, run_retention
-from eunoe.deploy.generations.erase.run import Eraser, NotNow
+from eunoe.deploy.generations.erase.run import Eraser
+from eunoe.deploy.generations.erase.sites import NotNow
 from eunoe.deploy.generations.handled_log import HandledLog, StillWritten, Unhandled
 from eunoe.deploy.generations.repair import Repairer
 from eunoe.deploy.observability.health import HealthReport, HealthState, Phase
@@ -51,6 +53,12 @@ BUSY = StillWritten("acme/busy: new records came in during each of 20 attempts t
 
 def request(number: int) -> ErasureRequest:
     return ErasureRequest(request_id=f"r{number}", key=f"acme/c{number}", at=NOW, utterance_ids=("u0",))
+
+
+@pytest.fixture(autouse=True)
+def one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One conversation at a time, so that their order tells."""
+    monkeypatch.setattr(batch, "TOGETHER", 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +93,10 @@ class Beginning(Eraser):
             raise BUSY
         return cast("Erased", names)
 
-    async def finish(self, batch: Sequence[Erased]) -> list[Receipt]:
-        return [name for names in cast("Sequence[list[Receipt]]", batch) for name in names]
+    async def finish(self, batch: Sequence[Erased]) -> Finished:
+        return Finished([name for names in cast("Sequence[list[Receipt]]", batch) for name in names])
 
-    async def unfinished(self) -> list[Erasure]:
+    async def unfinished(self, key: str | None = None) -> list[Erasure]:
         return cast("list[Erasure]", self.begun)
 
 
@@ -226,13 +234,13 @@ async def test_the_clients_of_an_erasure_are_gone_when_the_next_one_opens_its_ow
         opened.append(weakref.ref(made))
         yield made
 
-    monkeypatch.setattr(run, "_partitions", partitions)
-    monkeypatch.setattr(run, "open_clients", clients)
-    erasing = Eraser(Settings(), MemoryErasures())
+    monkeypatch.setattr(sites, "_partitions", partitions)
+    monkeypatch.setattr(sites, "open_clients", clients)
+    erasing = Eraser(Settings(kafka="127.0.0.1:1"), MemoryErasures())
     gc.disable()
     try:
         for _ in range(3):
-            async with erasing.opened(Settings()):
+            async with erasing.opened(erasing.settings):
                 pass
     finally:
         gc.enable()
@@ -281,10 +289,10 @@ async def test_retention_goes_on_past_a_conversation_that_is_still_written_to(mo
 
     @dataclass(frozen=True, slots=True)
     class Noting(Beginning):
-        async def finish(self, batch: Sequence[Erased]) -> list[Receipt]:
-            receipts = await Beginning.finish(self, batch)
-            done.extend(map(str, receipts))
-            return receipts
+        async def finish(self, batch: Sequence[Erased]) -> Finished:
+            finished = await Beginning.finish(self, batch)
+            done.extend(map(str, finished.receipts))
+            return finished
 
     async def found(*_: object) -> list[ErasureRequest]:
         return [request(0), request(1)]
@@ -319,7 +327,7 @@ async def test_a_round_runs_retention_though_a_conversation_is_still_written_to(
         monkeypatch.setattr(serve, name, twin)
     monkeypatch.setattr(serve, "Eraser", lambda *_: busy)
     with pytest.raises(StillWritten):
-        await serve._round(Settings(), busy.ledger, sweeps=True)
+        await serve._round(Settings(), busy.ledger, serve.EarlierRounds(), sweeps=True)
     assert swept == [busy]
 
 
@@ -329,8 +337,9 @@ async def test_a_run_of_retention_that_left_one_busy_conversation_is_not_repeate
     rounds: list[bool] = []
     over = asyncio.Event()
 
-    async def one_round(_settings: object, _ledger: object, *, sweeps: bool) -> None:
+    async def one_round(_settings: object, _ledger: object, known: serve.EarlierRounds, *, sweeps: bool) -> None:
         rounds.append(sweeps)
+        known.swept = monotonic() if sweeps else known.swept
         if len(rounds) == 3:
             over.set()
         raise BUSY
@@ -372,11 +381,12 @@ async def test_an_eraser_that_serves_outlives_every_fault_of_the_installation(
     health = HealthState(phase=Phase.RUNNING)
     told: list[HealthReport] = []
 
-    async def one_round(_settings: object, _ledger: object, *, sweeps: bool) -> None:
+    async def one_round(_settings: object, _ledger: object, known: serve.EarlierRounds, *, sweeps: bool) -> None:
         rounds.append(sweeps)
         told.append(health.report())
         if left:
             raise left.pop()
+        known.swept = monotonic() if sweeps else known.swept
         if len(rounds) > 3:
             over.set()
 
@@ -401,9 +411,9 @@ async def test_a_broker_that_refuses_the_login_lacks_no_topics(monkeypatch: pyte
     async def refused(*_: object) -> int:
         raise Misconfigured("Kafka refuses the login", "Kafka")
 
-    monkeypatch.setattr(run, "check_partitions", refused)
+    monkeypatch.setattr(sites, "check_partitions", refused)
     with pytest.raises(Misconfigured, match=r"^Kafka refuses the login$"):
-        await run._partitions(Settings(kafka="127.0.0.1:9092"))
+        await sites._partitions(Settings(kafka="127.0.0.1:9092"))
 
 
 async def test_an_eraser_that_serves_has_pages_of_its_health(tmp_path: Path) -> None:
