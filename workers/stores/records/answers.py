@@ -47,14 +47,15 @@ class AnswerCache(Protocol):
 
     async def get(self, request_hash: str, conversation: str = "") -> str | None:
         """The answer's text; `None` where there is none, or none any more."""
-        ...
+        found = await self.find(request_hash, conversation)
+        return None if found is None else found.text
 
     async def put(self, request_hash: str, text: str, conversation: str = "") -> None:
         """Store an answer in place of an earlier one of the same hash."""
         ...
 
 
-class RedisAnswers:
+class RedisAnswers(AnswerCache):
     """`AnswerCache` on Redis.
 
     ``ttl_s``: the time to live of an answer in seconds; `None` means no limit. ``data_keys``: the keys that answers of
@@ -69,11 +70,6 @@ class RedisAnswers:
         self._keys = keys
         self._lifetime = () if ttl_s is None else ("EX", ttl_s)
         self._data_keys = data_keys
-
-    async def get(self, request_hash: str, conversation: str = "") -> str | None:
-        """The answer's text; `None` where there is none, or none any more."""
-        found = await self.find(request_hash, conversation)
-        return None if found is None else found.text
 
     async def find(self, request_hash: str, conversation: str = "") -> FoundAnswer | None:
         """An answer: the conversation's own, else a plain one, of a time without a key store."""
@@ -180,7 +176,7 @@ def _parts(request: str) -> tuple[str, str]:
     return found
 
 
-class MemoryAnswers:
+class MemoryAnswers(AnswerCache):
     """In-memory `AnswerCache`, which seals nothing."""
 
     def __init__(self) -> None:
@@ -188,13 +184,9 @@ class MemoryAnswers:
 
     async def find(self, request_hash: str, conversation: str = "") -> FoundAnswer | None:
         """An answer; `None` where there is none."""
-        text = await self.get(request_hash, conversation)
-        return None if text is None else FoundAnswer(text)
-
-    async def get(self, request_hash: str, conversation: str = "") -> str | None:
-        """The answer's text; `None` where there is none."""
         del conversation
-        return self._texts.get(request_hash)
+        text = self._texts.get(request_hash)
+        return None if text is None else FoundAnswer(text)
 
     async def put(self, request_hash: str, text: str, conversation: str = "") -> None:
         """Store an answer."""
@@ -202,7 +194,7 @@ class MemoryAnswers:
         self._texts[request_hash] = text
 
 
-class LoggedAnswers:
+class LoggedAnswers(AnswerCache):
     """`AnswerCache` that publishes answers to their topic, which is durable, and reads them from another cache."""
 
     def __init__(self, lookup: AnswerCache, publisher: Publisher) -> None:
@@ -217,11 +209,6 @@ class LoggedAnswers:
         await self.put(request_hash, found.text, conversation)
         return FoundAnswer(found.text)
 
-    async def get(self, request_hash: str, conversation: str = "") -> str | None:
-        """The answer's text; `None` where there is none, or none any more."""
-        found = await self.find(request_hash, conversation)
-        return None if found is None else found.text
-
     async def put(self, request_hash: str, text: str, conversation: str = "") -> None:
         """Publish an answer, then cache it. Raises `Unavailable` while the broker or the cache is."""
         answer = RecordedAnswer(request=request_hash, text=text)
@@ -231,18 +218,13 @@ class LoggedAnswers:
         await self._lookup.put(request_hash, text, conversation)
 
 
-class WriteOnlyAnswers:
+class WriteOnlyAnswers(AnswerCache):
     """`AnswerCache` that stores answers but finds none: every question goes to the model again."""
 
     def __init__(self, kept: AnswerCache) -> None:
         self._cache = kept
 
     async def find(self, request_hash: str, conversation: str = "") -> FoundAnswer | None:
-        """Always `None`."""
-        del request_hash, conversation
-        return None
-
-    async def get(self, request_hash: str, conversation: str = "") -> str | None:
         """Always `None`."""
         del request_hash, conversation
         return None
