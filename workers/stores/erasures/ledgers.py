@@ -4,14 +4,14 @@ Never the Redis of derived state: that may be thrown away, or restored from a ba
 """
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 from secrets import token_bytes
 from typing import TypeVar
 
 from pydantic import ValidationError
 
-from eunoe.schemas.base import Value
 from eunoe.schemas.erasure import (
     Erasure,
     ErasureDone,
@@ -29,11 +29,11 @@ REFUSED, RETENTION, LEASE = "refused", "retention", "lease"
 SECRET_BYTES = 32
 
 Entry = ErasureRequest | Erasure | ErasureDone | ErasureRefused | RetentionPolicy
-Form = TypeVar("Form", bound=Value)
+EntryT = TypeVar("EntryT", ErasureRequest, Erasure, ErasureDone, ErasureRefused, RetentionPolicy)
 _LEASE_SCRIPT = Script.load("lease")
 
 
-def read_entries(form: type[Form], bodies: Iterable[str]) -> list[Form]:
+def read_entries(form: type[EntryT], bodies: Iterable[str]) -> list[EntryT]:
     """The entries of these JSON texts.
 
     Raises `Unavailable` where one has a form that this version does not know: to pass over it would be to take what it
@@ -49,64 +49,76 @@ def read_entries(form: type[Form], bodies: Iterable[str]) -> list[Form]:
         ) from None
 
 
-class MemoryErasures:
+class StoredErasures(ABC):
+    """The entries of an `ErasureLedger` by kind, over a store of them: each is added once, and read in order."""
+
+    async def request(self, request: ErasureRequest) -> None:
+        """Append a request, once."""
+        await self._add(REQUESTED, request)
+
+    async def requests(self, key: str | None = None) -> list[ErasureRequest]:
+        """The requests about a conversation, or all."""
+        return await self._read(REQUESTED, ErasureRequest, key)
+
+    async def begin(self, erasure: Erasure) -> None:
+        """Append an erasure, once."""
+        await self._add(BEGUN, erasure)
+
+    async def finish(self, done: ErasureDone) -> None:
+        """Append that an erasure was carried out, once."""
+        for request in await self.requests(done.key):
+            if request.request_id == done.request_id and request != (bare := without_ids(request)):
+                await self._replace(REQUESTED, bare)
+        await self._add(DONE, done)
+
+    async def erasures(self, key: str | None = None) -> list[Erasure]:
+        """The erasures of a conversation, or of all."""
+        return await self._read(BEGUN, Erasure, key)
+
+    async def done(self, key: str | None = None) -> list[ErasureDone]:
+        """The erasures that were carried out."""
+        return await self._read(DONE, ErasureDone, key)
+
+    async def refuse(self, refused: ErasureRefused) -> None:
+        """Append that a request will not be carried out, once."""
+        await self._add(REFUSED, refused)
+
+    async def refusals(self, key: str | None = None) -> list[ErasureRefused]:
+        """The requests that will not be carried out."""
+        return await self._read(REFUSED, ErasureRefused, key)
+
+    async def set_retention(self, policy: RetentionPolicy) -> None:
+        """Append a tenant's policy."""
+        await self._add(RETENTION, policy)
+
+    async def retentions(self, tenant: str | None = None) -> list[RetentionPolicy]:
+        """All policies, in their order."""
+        return await self._read(RETENTION, RetentionPolicy, tenant)
+
+    @abstractmethod
+    async def _add(self, kind: str, entry: Entry) -> None:
+        """Append an entry; a second one of the same kind, key and request changes nothing."""
+
+    @abstractmethod
+    async def _replace(self, kind: str, entry: Entry) -> None:
+        """Put an entry in the place of the one of the same kind, key and request."""
+
+    @abstractmethod
+    async def _read(self, kind: str, form: type[EntryT], key: str | None) -> list[EntryT]:
+        """The entries of a kind with this key, or all, in their order."""
+
+
+class MemoryErasures(StoredErasures):
     """In-memory `ErasureLedger`."""
 
     def __init__(self) -> None:
         self._secret = token_bytes(SECRET_BYTES)
-        self._requested: dict[tuple[str, str], ErasureRequest] = {}
-        self._begun: dict[tuple[str, str], Erasure] = {}
-        self._done: dict[tuple[str, str], ErasureDone] = {}
-        self._refused: dict[tuple[str, str], ErasureRefused] = {}
-        self._policies: list[RetentionPolicy] = []
+        self._entries: dict[tuple[str, str, str], Entry] = {}
         self._lease: tuple[str, float] = ("", 0.0)
 
     async def secret(self) -> bytes:
         """The secret that signs receipts."""
         return self._secret
-
-    async def request(self, request: ErasureRequest) -> None:
-        """Append a request, once."""
-        self._requested.setdefault((request.key, request.request_id), request)
-
-    async def requests(self, key: str | None = None) -> list[ErasureRequest]:
-        """The requests about a conversation, or all."""
-        return [one for one in self._requested.values() if key in (None, one.key)]
-
-    async def begin(self, erasure: Erasure) -> None:
-        """Append an erasure, once."""
-        self._begun.setdefault((erasure.key, erasure.request_id), erasure)
-
-    async def finish(self, done: ErasureDone) -> None:
-        """Append that an erasure was carried out, once."""
-        at = done.key, done.request_id
-        self._done.setdefault(at, done)
-        if at in self._requested:
-            self._requested[at] = without_ids(self._requested[at])
-
-    async def erasures(self, key: str | None = None) -> list[Erasure]:
-        """The erasures of a conversation, or of all."""
-        return [one for one in self._begun.values() if key in (None, one.key)]
-
-    async def done(self, key: str | None = None) -> list[ErasureDone]:
-        """The erasures that were carried out."""
-        return [one for one in self._done.values() if key in (None, one.key)]
-
-    async def refuse(self, refused: ErasureRefused) -> None:
-        """Append that a request will not be carried out, once."""
-        self._refused.setdefault((refused.key, refused.request_id), refused)
-
-    async def refusals(self, key: str | None = None) -> list[ErasureRefused]:
-        """The requests that will not be carried out."""
-        return [one for one in self._refused.values() if key in (None, one.key)]
-
-    async def set_retention(self, policy: RetentionPolicy) -> None:
-        """Append a tenant's policy."""
-        self._policies.append(policy)
-
-    async def retentions(self, tenant: str | None = None) -> list[RetentionPolicy]:
-        """All policies, in their order."""
-        return [one for one in self._policies if tenant in (None, one.key)]
 
     async def lease(self, owner: str, seconds: float) -> bool:
         """Take or keep the right to erase."""
@@ -121,8 +133,18 @@ class MemoryErasures:
         if self._lease[0] == owner:
             self._lease = ("", 0.0)
 
+    async def _add(self, kind: str, entry: Entry) -> None:
+        self._entries.setdefault((kind, entry.key, entry.request_id), entry)
 
-class RedisErasures:
+    async def _replace(self, kind: str, entry: Entry) -> None:
+        self._entries[kind, entry.key, entry.request_id] = entry
+
+    async def _read(self, kind: str, form: type[EntryT], key: str | None) -> list[EntryT]:
+        del kind
+        return [one for one in self._entries.values() if isinstance(one, form) and key in (None, one.key)]
+
+
+class RedisErasures(StoredErasures):
     """`ErasureLedger` in a Redis of its own, ordered by time. ``prefix``: of all names."""
 
     def __init__(self, client: RedisClient, prefix: str) -> None:
@@ -135,56 +157,11 @@ class RedisErasures:
         await self._redis.command("SETNX", name, token_bytes(SECRET_BYTES).hex())
         return bytes.fromhex(as_text(await self._redis.command("GET", name)))
 
-    async def request(self, request: ErasureRequest) -> None:
-        """Append a request, once."""
-        await self._add(REQUESTED, request)
-
-    async def requests(self, key: str | None = None) -> list[ErasureRequest]:
-        """The requests about a conversation, or all."""
-        found = read_entries(ErasureRequest, await self._read(REQUESTED))
-        return sorted((one for one in found if key in (None, one.key)), key=lambda one: one.at)
-
-    async def begin(self, erasure: Erasure) -> None:
-        """Append an erasure, once."""
-        await self._add(BEGUN, erasure)
-
-    async def finish(self, done: ErasureDone) -> None:
-        """Append that an erasure was carried out, once."""
-        for request in await self.requests(done.key):
-            if request.request_id == done.request_id and request != (bare := without_ids(request)):
-                field, body = f"{done.key} {done.request_id}", bare.model_dump_json()
-                await self._redis.command("HSET", erasures_key(self._prefix, REQUESTED), field, body)
-        await self._add(DONE, done)
-
-    async def erasures(self, key: str | None = None) -> list[Erasure]:
-        """The erasures of a conversation, or of all."""
-        found = read_entries(Erasure, await self._read(BEGUN))
-        return sorted((one for one in found if key in (None, one.key)), key=lambda one: one.at)
-
-    async def done(self, key: str | None = None) -> list[ErasureDone]:
-        """The erasures that were carried out."""
-        found = read_entries(ErasureDone, await self._read(DONE))
-        return sorted((one for one in found if key in (None, one.key)), key=lambda one: one.at)
-
-    async def refuse(self, refused: ErasureRefused) -> None:
-        """Append that a request will not be carried out, once."""
-        await self._add(REFUSED, refused)
-
-    async def refusals(self, key: str | None = None) -> list[ErasureRefused]:
-        """The requests that will not be carried out."""
-        found = read_entries(ErasureRefused, await self._read(REFUSED))
-        return sorted((one for one in found if key in (None, one.key)), key=lambda one: one.at)
-
     async def set_retention(self, policy: RetentionPolicy) -> None:
         """Append a tenant's policy; its time is put behind that of the one before, whose clock may have been ahead."""
         known = await self.retentions(policy.key)
         earliest = known[-1].at + timedelta(milliseconds=1) if known else policy.at
         await self._add(RETENTION, policy.model_copy(update={"at": max(policy.at, earliest)}))
-
-    async def retentions(self, tenant: str | None = None) -> list[RetentionPolicy]:
-        """All policies, in their order."""
-        found = read_entries(RetentionPolicy, await self._read(RETENTION))
-        return sorted((one for one in found if tenant in (None, one.key)), key=lambda one: one.at)
 
     async def lease(self, owner: str, seconds: float) -> bool:
         """Take or keep the right to erase."""
@@ -196,12 +173,19 @@ class RedisErasures:
         await self._redis.run(_LEASE_SCRIPT, [erasures_key(self._prefix, LEASE)], [owner, 0])
 
     async def _add(self, kind: str, entry: Entry) -> None:
-        field = f"{entry.key} {entry.request_id}"
-        await self._redis.command("HSETNX", erasures_key(self._prefix, kind), field, entry.model_dump_json())
+        await self._write("HSETNX", kind, entry)
 
-    async def _read(self, kind: str) -> Sequence[str]:
+    async def _replace(self, kind: str, entry: Entry) -> None:
+        await self._write("HSET", kind, entry)
+
+    async def _write(self, command: str, kind: str, entry: Entry) -> None:
+        field = f"{entry.key} {entry.request_id}"
+        await self._redis.command(command, erasures_key(self._prefix, kind), field, entry.model_dump_json())
+
+    async def _read(self, kind: str, form: type[EntryT], key: str | None) -> list[EntryT]:
         found = as_table(await self._redis.command("HGETALL", erasures_key(self._prefix, kind)))
-        return list(found.values())
+        entries = read_entries(form, found.values())
+        return sorted((one for one in entries if key in (None, one.key)), key=lambda one: one.at)
 
 
 class AppliedErasures:

@@ -8,26 +8,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from secrets import token_bytes
 
-from eunoe.schemas.erasure import (
-    Erasure,
-    ErasureDone,
-    ErasureRefused,
-    ErasureRequest,
-    RetentionPolicy,
-    without_ids,
-)
 from eunoe.schemas.errors import Unavailable
-from eunoe.workers.stores.erasures.ledgers import (
-    BEGUN,
-    DONE,
-    REFUSED,
-    REQUESTED,
-    RETENTION,
-    SECRET,
-    SECRET_BYTES,
-    Entry,
-    read_entries,
-)
+from eunoe.workers.stores.erasures.ledgers import SECRET, SECRET_BYTES, Entry, EntryT, StoredErasures, read_entries
 from eunoe.workers.stores.sqlite_files import connect, private_file
 
 _BUSY_S = 30.0
@@ -48,8 +30,11 @@ _LONGEST_LEASE_S = 120.0
 _RELEASE = "DELETE FROM lease WHERE owner = ?"
 
 
-class SqliteErasures:
-    """`ErasureLedger` in a file that its owner alone reads; several processes of one machine may use it."""
+class SqliteErasures(StoredErasures):
+    """`ErasureLedger` in a file that its owner alone reads; several processes of one machine may use it.
+
+    What is appended is on disk when the method returns.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -57,51 +42,8 @@ class SqliteErasures:
     async def secret(self) -> bytes:
         """The secret that signs receipts."""
         await self._change(_ADD, (SECRET, "", "", token_bytes(SECRET_BYTES).hex()))
-        (body,) = await self._read(SECRET, None)
+        (body,) = await self._bodies(SECRET, None)
         return bytes.fromhex(body)
-
-    async def request(self, request: ErasureRequest) -> None:
-        """Append a request, once; on disk when this returns."""
-        await self._add(REQUESTED, request)
-
-    async def requests(self, key: str | None = None) -> list[ErasureRequest]:
-        """The requests about a conversation, or all."""
-        return read_entries(ErasureRequest, await self._read(REQUESTED, key))
-
-    async def begin(self, erasure: Erasure) -> None:
-        """Append an erasure, once; on disk when this returns."""
-        await self._add(BEGUN, erasure)
-
-    async def finish(self, done: ErasureDone) -> None:
-        """Append that an erasure was carried out, once; on disk when this returns."""
-        for request in await self.requests(done.key):
-            if request.request_id == done.request_id and request != (bare := without_ids(request)):
-                await self._change(_CHANGE, (bare.model_dump_json(), REQUESTED, done.key, done.request_id))
-        await self._add(DONE, done)
-
-    async def erasures(self, key: str | None = None) -> list[Erasure]:
-        """The erasures of a conversation, or of all."""
-        return read_entries(Erasure, await self._read(BEGUN, key))
-
-    async def done(self, key: str | None = None) -> list[ErasureDone]:
-        """The erasures that were carried out."""
-        return read_entries(ErasureDone, await self._read(DONE, key))
-
-    async def refuse(self, refused: ErasureRefused) -> None:
-        """Append that a request will not be carried out, once."""
-        await self._add(REFUSED, refused)
-
-    async def refusals(self, key: str | None = None) -> list[ErasureRefused]:
-        """The requests that will not be carried out."""
-        return read_entries(ErasureRefused, await self._read(REFUSED, key))
-
-    async def set_retention(self, policy: RetentionPolicy) -> None:
-        """Append a tenant's policy."""
-        await self._add(RETENTION, policy)
-
-    async def retentions(self, tenant: str | None = None) -> list[RetentionPolicy]:
-        """All policies, in their order."""
-        return read_entries(RetentionPolicy, await self._read(RETENTION, tenant))
 
     async def lease(self, owner: str, seconds: float) -> bool:
         """Take or keep the right to erase."""
@@ -116,6 +58,12 @@ class SqliteErasures:
     async def _add(self, kind: str, entry: Entry) -> None:
         await self._change(_ADD, (kind, entry.key, entry.request_id, entry.model_dump_json()))
 
+    async def _replace(self, kind: str, entry: Entry) -> None:
+        await self._change(_CHANGE, (entry.model_dump_json(), kind, entry.key, entry.request_id))
+
+    async def _read(self, kind: str, form: type[EntryT], key: str | None) -> list[EntryT]:
+        return read_entries(form, await self._bodies(kind, key))
+
     async def _change(self, statement: str, values: tuple[str, ...] | dict[str, str | float]) -> int:
         """Run a statement; returns the number of rows that it changed."""
 
@@ -125,7 +73,7 @@ class SqliteErasures:
 
         return await asyncio.to_thread(change)
 
-    async def _read(self, kind: str, key: str | None) -> list[str]:
+    async def _bodies(self, kind: str, key: str | None) -> list[str]:
         def read() -> list[str]:
             if not self._is_there():
                 return []
