@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from eunoe.deploy.clients.bootstrap import Clients
 from eunoe.schemas.base import MAX_ID_CHARS
-from eunoe.schemas.decisions import Collection, Scope
+from eunoe.schemas.decisions import Collection, Outbox, Scope
 from eunoe.schemas.erasure import Count, ErasedPart
 from eunoe.workers.derive.pipeline import TABLES
 from eunoe.workers.intake.erased import ERASED
@@ -32,6 +32,11 @@ class Naming:
         except ValueError:
             value = text
         return any(self.is_erased(one) for one in _strings(value))
+
+    def names_in(self, outbox: Outbox) -> bool:
+        """Whether an outbox holds the id of an erased utterance; each of its messages is a JSON text of its own."""
+        texts = (message.value.decode(errors="replace") for message in outbox.messages)
+        return self.names(outbox.model_dump_json()) or any(map(self.names, texts))
 
     def is_erased(self, id_: str) -> bool:
         """Whether it is the id of an erased utterance."""
@@ -69,7 +74,7 @@ async def count_places(clients: Clients, part: ErasedPart, *, whole: bool) -> tu
     for stage in TABLES:
         scope = Scope(stage, key)
         outbox = (await clients.store.ledger(scope)).outbox
-        told = outbox is not None and (whole or naming.names(outbox.model_dump_json()))
+        told = outbox is not None and (whole or naming.names_in(outbox))
         found[f"redis:{stage}!outbox"] = int(told)
         for number in await clients.store.parked_numbers(scope):
             slots = await clients.store.parked(scope, number)

@@ -25,7 +25,7 @@ async def drop_unsent(clients: Clients, parts: Mapping[str, tuple[ErasedPart, Na
         if scope.key not in parts or (outbox := (await clients.store.ledger(scope)).outbox) is None:
             continue
         part, naming = parts[scope.key]
-        if part.until > 0 or naming.names(outbox.model_dump_json()):
+        if part.until > 0 or naming.names_in(outbox):
             await clients.store.mark_sent(scope, outbox.number)
             dropped += 1
         else:
