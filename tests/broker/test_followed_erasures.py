@@ -12,7 +12,7 @@ import pytest
 from eunoe.deploy.clients.bootstrap import open_clients
 from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.generations import repair
-from eunoe.deploy.generations.erase import run
+from eunoe.deploy.generations.erase import in_generation
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.followers import tell_followers
 from eunoe.deploy.generations.handled_log import HandledLog
@@ -134,11 +134,11 @@ async def test_what_was_killed_before_it_told_tells_when_it_is_repeated(
     erasure = await eraser.begin(request("mine", "u0"))
     erased = ("mine", DerivedReason.ERASED)
     for killed, known in ((kill, []), (tell_and_kill, [erased])):
-        monkeypatch.setattr(run, "tell_followers", killed)
+        monkeypatch.setattr(in_generation, "tell_followers", killed)
         with pytest.raises(Killed):
             await eraser.carry_out(erasure)
         assert (await eraser.unfinished(), await notices(given)) == ([erasure], known)
-    monkeypatch.setattr(run, "tell_followers", tell_followers)
+    monkeypatch.setattr(in_generation, "tell_followers", tell_followers)
     await eraser.carry_out(erasure)
     assert (await eraser.unfinished(), await notices(given)) == ([], [erased, erased])
     monkeypatch.setattr(repair, "close", kill)  # of the letters for which it is repeated

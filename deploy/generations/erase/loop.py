@@ -40,7 +40,7 @@ async def work_off(eraser: Eraser, outcome: WorkedOff | None = None) -> WorkedOf
     async with replace(eraser, goes_on=True).kept() as kept, in_batches(kept, outcome) as batches:
         unfinished = _failed_last(by_conversation(await kept.unfinished()), outcome.failed)
         requested = _failed_last(by_conversation(await kept.requested()), outcome.failed)
-        kept.expect(one.key for (one, *_) in (*unfinished, *requested))
+        kept.expect([*(some[0].key for some in unfinished), *(some[0].key for some in requested)])
         await batches.carry_out((some[0].key, partial(_begun, some)) for some in unfinished)
         await batches.carry_out((some[0].key, partial(_begin, batches, some)) for some in requested)
     return outcome
