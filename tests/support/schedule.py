@@ -197,10 +197,7 @@ class Plant:
         return Runner(STAGES[process.stage], stage, sender, stores.state, place, context)
 
     def _take(self, process: Process) -> None:
-        now = (len(self.log), len(process.taken))
-        if process.looked == now:
-            return
-        process.looked = now
+        process.looked = (len(self.log), len(process.taken))
         for (topic, partition), offset in process.taken.items():
             end = offset
             runs: dict[bytes | None, list[Record]] = {}
@@ -268,8 +265,9 @@ class Plant:
         while left or not (self._finished() and await self._holds()):
             while self._hear(faults.flow):
                 pass
+            records = len(self.log)
             for process in (*self.owners.values(), *self.zombies):
-                if not process.fenced:
+                if not process.fenced and process.looked != (records, len(process.taken)):
                     self._take(process)
             await self.gate.settle()
             await self._replace_fenced()

@@ -8,6 +8,7 @@ import pickle
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import filterfalse
 from typing import Any, Protocol
 
 from eunoe.schemas.ports import Transplants
@@ -27,12 +28,12 @@ class Gate:
     """Where everything waits for the scheduler."""
 
     def __init__(self) -> None:
-        self.waiting: list[tuple[object, asyncio.Future[None]]] = []
+        self._waiting: list[asyncio.Future[None]] = []
         self._under_way: set[asyncio.Future[None]] = set()
 
     async def __call__(self, process: object) -> None:
         future = asyncio.get_running_loop().create_future()
-        self.waiting.append((process, future))
+        self._waiting.append(future)
         await future
 
     @asynccontextmanager
@@ -49,10 +50,10 @@ class Gate:
 
     def open_one(self, choose: random.Random) -> bool:
         """Let one pass; False where none waits."""
-        self.waiting = [(process, future) for process, future in self.waiting if not future.done()]
-        if self.waiting:
-            choose.choice(self.waiting)[1].set_result(None)
-        return bool(self.waiting)
+        self._waiting = list(filterfalse(asyncio.Future.done, self._waiting))
+        if self._waiting:
+            choose.choice(self._waiting).set_result(None)
+        return bool(self._waiting)
 
     async def settle(self) -> None:
         """Let every task run until it waits at the gate, for a hundred turns of the event loop at most."""
