@@ -15,6 +15,7 @@ from tests.support import given, needs
 from tests.support.apache import kafka_run
 from tests.support.needs import Broker
 from tests.support.slow_files import SLOW, selects_none, unnamed
+from tests.support.time_limits import TimeLimits
 
 if TYPE_CHECKING:
     from tests.support.pipeline import Pipeline
@@ -33,6 +34,7 @@ _WORKER_OUTPUT = "left_out"
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(TimeLimits())
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker is not None:  # two processes must not write one font cache, nor those of runs on two brokers at once
         os.environ["MPLCONFIGDIR"] = str(config.cache.mkdir(f"matplotlib-{needs.under_test().value}-{worker}"))
