@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
+from eunoe.schemas.errors import EunoeError
 from eunoe.streams.group.ack_rounds import AckRounds
 from eunoe.streams.group.fair_queues import FairQueues
 from eunoe.streams.group.handlers import Backpressure, BatchHandler, OnRevoked, Urgent
@@ -241,7 +242,9 @@ class Dispatcher:
     def _fail(self, batch: Batch, assignment: Assignment, error: BaseException) -> None:
         if assignment.closed:
             return
-        log.error("handler failed: %s: %.200r", place_of(batch), error, exc_info=error)
+        # an error of our own ends the process, which reports it in a line: only of a bug is the place in the code told
+        frames = None if isinstance(error, EunoeError) else error
+        log.error("handler failed: %s: %.200r", place_of(batch), error, exc_info=frames)
         self._queues.halt(batch[0].ordering_key)
         self._failure = self._failure or error
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
 from eunoe.deploy.process.stages import ASKED_BYTES
+from eunoe.schemas.errors import Unavailable
 from eunoe.streams.group.dispatcher import Dispatcher
 from eunoe.streams.group.handlers import one_by_one
 from eunoe.streams.group.limits import DispatchLimits
@@ -543,6 +544,21 @@ async def test_a_returned_record_holds_back_its_key_and_the_acks_of_its_partitio
     assert sorted(handled) == [0, 3, 5]
     assert dispatcher.acked() == {(TOPIC, 0): 0}
     assert stuck == [(TOPIC, 0)]
+
+
+@pytest.mark.parametrize(("error", "is_traced"), [(RuntimeError("broken"), True), (Unavailable("away"), False)])
+async def test_only_a_bug_is_logged_with_its_place_in_the_code(
+    error: Exception, is_traced: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handle(taken: Record, lease: Lease) -> None:
+        raise error
+
+    dispatcher = Dispatcher(one_by_one(handle))
+    await dispatcher.submit(record(1))
+    assert await dispatcher.failed() is error
+    (logged,) = caplog.records
+    assert repr(error) in logged.getMessage()
+    assert bool(logged.exc_info) is is_traced
 
 
 @pytest.mark.parametrize("error", [RuntimeError("broken"), asyncio.CancelledError()])
