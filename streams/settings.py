@@ -71,8 +71,8 @@ class KafkaOptions(Value):
     """Longest wait of a fetch for records, at the broker, which answers as soon as it has some."""
     session_timeout_ms: int = Field(default=10_000, ge=1_000)
     """Silence after which a group member counts as dead and loses its partitions."""
-    heartbeat_interval_ms: int = Field(default=3_000, ge=100)
-    """Interval of a group member's heartbeats; at most half of the session timeout."""
+    heartbeat_interval_ms: int = Field(default=1_000, ge=100)
+    """Interval of heartbeats, which tell a member of a rebalance; at most half of the session timeout."""
     rebalance_timeout_ms: int = Field(default=60_000, ge=1_000)
     """Longest wait of a rebalance for a member; half of it is for finishing records in work."""
     request_timeout_ms: int = Field(default=30_000, ge=1_000)
