@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 LEAST_FREE_BYTES: Final = 32 << 20
-"""What an update of a vector index may need at most, with what others take of the disk meanwhile."""
+"""The most that an update of a vector index may need, with what others take of the disk meanwhile."""
 
 
 def lacking_room(directory: Path, more: int = 0) -> str | None:
-    """What the disk of ``directory`` lacks to take ``more`` bytes and go on, in words; `None` where it has room.
+    """The words for what the disk of ``directory`` lacks to take ``more`` bytes and go on; `None` where it has room.
 
     Raises ``OSError`` where the directory is gone.
     """

@@ -14,7 +14,7 @@ EVERY_S: Final = 5.0
 
 
 class RoomWatch:
-    """What was told of the room in ``directory``."""
+    """Tells of the room in ``directory`` when it has changed."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
