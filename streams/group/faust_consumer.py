@@ -223,7 +223,8 @@ class GroupConsumer(driver.Consumer):
         the owner would take the partitions, which another member may have by then.
         """
         if not self.flow_active:
-            await self.wait(self.can_resume_flow)
+            await self.wait(self.can_resume_flow.wait())
+        self._needs_seek = self._needs_seek and bool(self.assignment())  # without partitions the next ones are sought
         if self.should_stop or not self._needs_seek:
             return
         try:
