@@ -36,6 +36,11 @@ _WHETHER = re.compile(
     r"(?:(?:did|do|does|was|were|am|is|are|have|has|had|will)(?:n['’]t)?\b|whether\b)",
     re.IGNORECASE,
 )
+_HAPPENED = re.compile(
+    r"\bwhat (?:(?:has |had )?(?:happened|become)|became|went wrong|is (?:the matter|wrong|up)) (?:to|of|with)\b|"
+    r"\bwhat['’]s (?:happened|become|the matter|wrong|up) (?:to|of|with)\b",
+    re.IGNORECASE,
+)
 _PAST = re.compile(
     r"\b(?:before|previously|used to|formerly|earlier|in the past|back then|originally|at first|früher|vorher|damals)\b"
     r"|예전|以前|之前",
@@ -85,6 +90,10 @@ class QuestionHints:
     """Whether it asks in the present tense: for what holds, or when something is."""
     ends: bool = False
     """Whether its answer is told with the end of what that names: it is in the present tense, or asks whether."""
+    whether: bool = False
+    """Whether it asks if something is or was so."""
+    happened: bool = False
+    """Whether it asks what has become of somebody or something."""
     days: tuple[Period, ...] = ()
     """The days and periods that it names, by words such as "yesterday" too; none where its own day is unknown."""
     said: tuple[Period, ...] = ()
@@ -104,6 +113,7 @@ def read_question(text: str, speakers: Sequence[str], asker: str = "", asked: da
     helper = _HELPER.search(text)
     was, present = past or _is_of_past(helper), _is_of_present(helper)
     days = () if asked is None else read_days(text, asked, past=was)
+    whether = _WHETHER.match(text) is not None
     return QuestionHints(
         speakers=frozenset(about),
         times=tuple(read_times(text)[:MAX_TIMES]),
@@ -118,7 +128,9 @@ def read_question(text: str, speakers: Sequence[str], asker: str = "", asked: da
         breadth=read_breadth(text),
         holds=not past and not when and present,
         of_present=not past and (present or _is_whether_one_can(helper)),
-        ends=not past and not when and (present or _WHETHER.match(text) is not None),
+        ends=not past and not when and (present or whether),
+        whether=whether,
+        happened=_HAPPENED.search(text) is not None,
         days=days,
         said=() if asked is None else days_of_saying(days, asked, past=was),
     )

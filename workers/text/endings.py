@@ -5,18 +5,22 @@ import re
 from eunoe.workers.text.guarded import GuardedPattern
 from eunoe.workers.text.terms import terms
 
+_OFF = r"off (?:the |my )?(?!(?:to|for|on|at|in|with|work|duty|sick|today|now|again|then|soon|home|the)\b)\w{2,40}"
+"""What one takes no more: "off sertraline", not "off to work"."""
 _END = GuardedPattern(
     r"n['’]t (?:\w+ ){0,4}any ?more\b|"
     r"\b(?:no longer|not (?:\w+ ){0,3}any ?more|broken? (?:up|off)|split up|separated|divorced|moved out|"
     r"(?:is|are|was|were|has been|have been) (?:off|over|cancell?ed|called off|gone|dead|closed)|"
     r"cancell?ed|called off|gave up|given up|got rid of|gave away|sold|quit|resigned|retired|laid off|fired from|"
     r"passed away|died|have left|has left|I left|we left|stopped|put (?:down|to sleep)|fell through|"
-    r"(?:took|taken|weaned) (?:me|him|her|them|us) off|(?:did not|didn['’]t) (?:make it|survive))\b",
+    r"(?:took|taken|weaned) (?:me|him|her|them|us) off|(?:did not|didn['’]t) (?:make it|survive)|"
+    r"(?:gave|handed in|given) (?:my |in my |our )?notice|dropped (?:me|us)\b)\b|"
+    rf"(?:['’]m|\bam) {_OFF}",
     re.IGNORECASE,
 )
 _ENDED = GuardedPattern(
     r"\b(?:stopped|quit|gave up(?: on)?|given up(?: on)?|dropped|cancell?ed|called off|sold|gave away|got rid of|"
-    r"(?:took|taken|weaned) (?:me|him|her|them|us) off|(?:came|went) off|no longer (?:\w{2,20})|"
+    r"(?:took|taken|weaned) (?:me|him|her|them|us) off|(?:came|went|['’]m|am) off|no longer (?:\w{2,20})|"
     r"(?:don|doesn)['’]t \w{2,20}(?= [^.,;!?]{1,60} any ?more\b)) "
     r"(?:(?:taking|using|doing|playing|eating|drinking|wearing|going to|of|the|an?|my|our|his|her|their|all|both|that|"
     r"this) ){0,3}(?P<thing>[\w'’-]{2,40})",
@@ -25,7 +29,10 @@ _ENDED = GuardedPattern(
 
 
 _RESUMED = re.compile(
-    r"\b(?:can|could|may|started|starts?|back|is|are|am|['’](?:m|s|re)) (?:[\w'’-]{1,30} ){0,8}?again\b", re.IGNORECASE
+    r"\b(?:can|could|may|started|starts?|back|is|are|am|['’](?:m|s|re)|"
+    r"(?:I|we) (?:eat|drink|take|use|have|do|go|run|swim|train|play|work|live|smoke|drive|walk|sleep|wear)) "
+    r"(?:[\w'’-]{1,30} ){0,8}?again\b",
+    re.IGNORECASE,
 )
 
 

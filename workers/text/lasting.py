@@ -38,6 +38,20 @@ _LOWER_HOME = re.compile(
     r"\bi(?:['’]| a)?m from (?!(?:the|an?|my|now|here|there|time)\b)\w"
 )
 """Homes as people tell them who write no capitals."""
+_SHORT_HOME = re.compile(
+    rf"(?:\A|[.,;!] ){_ADVERBS}(?:living|based) (?:in|at|with|near) |"
+    rf"\b(?:found|got|rented|bought) an? (?:[\w-]{{1,30}} )?(?:studio|flat|apartment|house|place) in {_CAPITAL}|"
+    rf"\b[Ww]e {_ADVERBS}(?:live|reside) (?:in|at|near|on) |\baddress(?: is|:) {_CAPITAL}",
+    re.IGNORECASE,
+)
+"""Homes as people tell them without a subject, of two, or by the address."""
+_STREET = re.compile(
+    r"(?:stra(?:ss|ß)e|gasse|weg|platz|allee|laan|straat|kade|street|road|avenue|lane|drive|square)\b,? (?:no\.? ?)?\d|"
+    r"\b(?-i:Str\b\.?)|\b\d{1,4}[a-z]?,? (?:[\w'’]{2,20} ){1,2}(?:street|road|avenue|lane|drive|square|st|rd|ave)\b|"
+    r"\b(?:rue|avenue|via|calle|plaza|am|an der|auf der|im) (?:[\w'’-]{1,30} ){1,3}?\d{1,4}[a-z]?\b(?! ?[ap]m\b)|"
+    r"\baddress(?: is|:) \w",
+    re.IGNORECASE,
+)
 _WORK = re.compile(
     rf"\bI {_ADVERBS}work (?:as|at|for|in|from|with|nights|shifts|part|full|remotely|freelance)\b|"
     rf"\bI {_ADVERBS}run (?:an?|my|our|the) (?:[\w-]{{1,30}} ){{0,3}}?(?:startup|start-up|company|business|"
@@ -165,8 +179,18 @@ def _has_one(text: str, words: Iterable[str]) -> bool:
 
 
 def tells_home(sentence: str) -> bool:
-    """Whether the sentence says where its speaker lives or is from."""
+    """Whether the sentence says where its speaker lives or is from, also without "I": "living in Leeds now"."""
+    return tells_origin(sentence) or _tells(_SHORT_HOME, sentence)
+
+
+def tells_origin(sentence: str) -> bool:
+    """Whether the sentence says in the first person where its speaker lives or is from."""
     return _tells(_HOME, sentence) or (sentence.islower() and _tells(_LOWER_HOME, sentence))
+
+
+def tells_address(text: str) -> bool:
+    """Whether the text has an address, or a street with a number."""
+    return _tells(_STREET, text)
 
 
 def tells_work(sentence: str) -> bool:

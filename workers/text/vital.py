@@ -82,9 +82,13 @@ _ENDED = re.compile(
     r"\b(?:did not|didn['’]t) survive\b"
 )
 """The death of a pet, in other words."""
+DRUG_ENDINGS = (
+    r"(?:statin|pril|sartan|olol|cillin|formin|prazole|zepam|zolam|oxetine|dipine|mycin|cycline|profen|triptan|parin|"
+    r"gliptin|flozin|thyroxine|traline|pirin)"
+)
+"""Endings by which the names of medicines are known."""
 _DRUG = (
-    r"(?:[a-z]{2,20}(?:statin|pril|sartan|olol|cillin|formin|prazole|zepam|zolam|oxetine|dipine|mycin|cycline|profen|"
-    r"triptan|parin|gliptin|flozin|thyroxine|traline|pirin)|insulin|metformin|prednisone|prednisolone|warfarin|"
+    rf"(?:[a-z]{{2,20}}{DRUG_ENDINGS}|insulin|metformin|prednisone|prednisolone|warfarin|"
     r"(?:the |my )?(?:pills?|tablets?|medication|medicine|antidepressants|antibiotics|blood thinners))"
 )
 _MEDICINE = re.compile(

@@ -1,23 +1,43 @@
 """Finds what the speaker of a line said later of what it tells: corrections, ends, the last figure or mention."""
 
 import re
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from eunoe.workers.respond.context import Row, fold, same_day
 from eunoe.workers.respond.offline.others import tells_of_others
+from eunoe.workers.respond.offline.quotable import forms_of
 from eunoe.workers.respond.offline.ranked_lines import RankedLines
+from eunoe.workers.respond.offline.times_told import tells_time
 from eunoe.workers.respond.times import MONTHS
 from eunoe.workers.text.capitals import CAPITAL
 from eunoe.workers.text.corrections import announces_correction, corrects
 from eunoe.workers.text.day_words import WEEKDAYS
 from eunoe.workers.text.endings import ended_things, is_end, resumes
-from eunoe.workers.text.salience import is_question
+from eunoe.workers.text.salience import is_change, is_question
 from eunoe.workers.text.statements import sentence_spans
-from eunoe.workers.text.terms import terms
+from eunoe.workers.text.terms import idf, terms
+from eunoe.workers.text.vital import is_vital
+from eunoe.workers.text.words import NUMBER_WORDS
 
 _NAME = re.compile(rf"(?<=[^\W\d_A-Z] |[,;] )(?!I\b){CAPITAL}[^\W\d_]+")
 """A word with a capital within a sentence."""
 _FIGURE = re.compile(r"\b\d")
+_COUNTED = re.compile(
+    rf"\b(?:\d|(?:{'|'.join(sorted(NUMBER_WORDS))}|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth)\b)",
+    re.IGNORECASE,
+)
+_UNITS = re.compile(
+    r"(?P<money>[€$£] ?\d|\d ?k?(?:[€$£]| (?:euros?|dollars?|pounds?|bucks)\b))|"
+    r"(?P<time>\d ?(?:min(?:ute)?s?|h|hours?|days?|weeks?|months?)\b)|(?P<weight>\d ?(?:kg|kilos?|lbs?|g|mg|mcg)\b)|"
+    r"(?P<length>\d ?(?:km|k|miles?|m|cm|met(?:er|re)s?)\b)",
+    re.IGNORECASE,
+)
+"""Figures with a unit: 45 minutes are no other value of 11 euros."""
+MOST = 0.4
+"""Share of a topic, by the rarity of its words, that a sentence needs to be about it."""
+_LEANS = re.compile(
+    r"\b(?:because of|due to) (?:it|that|this|him|her|them)(?=\W*\Z|[.,;!])|\bthat['’]s why\b", re.IGNORECASE
+)
 _CALENDAR = frozenset((*MONTHS, *WEEKDAYS))
 """Words with a capital that name nobody and nothing."""
 _NAMED = re.compile(rf"\b{CAPITAL}[^\W\d_]+")
@@ -37,6 +57,19 @@ def corrections(lines: RankedLines, line: int) -> list[int]:
     ]
 
 
+def told_before(lines: RankedLines, line: int) -> list[int]:
+    """The index of the line before, of the same speaker and day, that a line gives as its reason ("because of it")."""
+    said = lines.rows[line]
+    if not _LEANS.search(said.text):
+        return []
+    before = [
+        index
+        for index, row in enumerate(lines.rows)
+        if row.speaker == said.speaker and row.at < said.at and same_day(row.at, said.at) and not row.is_memory
+    ]
+    return [max(before, key=lines.time_of)] if before else []
+
+
 def last_mention(lines: RankedLines, line: int, matches: Callable[[str], bool] = bool) -> list[int]:
     """The index of the last current line in which its speaker names what a line names, too, if any.
 
@@ -51,33 +84,130 @@ def last_mention(lines: RankedLines, line: int, matches: Callable[[str], bool] =
     return [max(later, key=lines.time_of)] if later else []
 
 
-def last_word(lines: RankedLines, line: int, topic: Set[str]) -> list[int]:
+def last_word(lines: RankedLines, line: int, topic: Set[str], *, count: bool = False) -> list[int]:
     """The index of the last current line in which its speaker tells another figure, or the end, of the topic of a line.
 
-    What both have of the topic stands in one sentence, or the end is that of something that the line names. What is
-    told there of a relative is of somebody else.
+    The sentence there has most of what both have of the topic, or the end is that of something that the line names.
+    What is told there of a relative is of somebody else. ``count``: whether numbers in words are figures, too.
     """
     said = lines.rows[line]
-    shared = topic & frozenset(terms(said.text))
-    if not shared:
-        return []
-    about = " ".join(_sentences_of(said.text, shared))
+    weights = weigh(lines, topic, said.text)
+    about = " ".join(_sentences_of(said.text, weights))
     told = frozenset(terms(about))
-    has_figure = any(map(_FIGURE.search, _sentences_with(shared, said.text)))
+    tells_figure = _figures_like(about, _COUNTED if count else _FIGURE)
     later = [
         index
         for index, row in enumerate(lines.rows)
         if row.is_current
         and _is_later(row, said)
-        and (_goes_on(shared, row.text, has_figure=has_figure) or _ends(told, about, row.text))
+        and (_goes_on(weights, row.text, tells_figure) or _ends(told, about, row.text))
     ]
-    return [max(later, key=lambda index: (*lines.time_of(index), not lines.rows[index].is_memory))] if later else []
+    return _last(lines, later)
 
 
-def _goes_on(shared: Set[str], text: str, *, has_figure: bool) -> bool:
-    """Whether a sentence of a text with all of the terms tells an end or a return, or a figure where there was one."""
-    sentences = _sentences_with(shared, text)
-    return any(is_end(one) or resumes(one) or (has_figure and _FIGURE.search(one) is not None) for one in sentences)
+def last_time(lines: RankedLines, line: int, topic: Set[str]) -> list[int]:
+    """The index of the last current line in which its speaker tells a time of the topic of a line, if any.
+
+    A line that only answers what it was asked has nothing of the topic: then it is that of the question.
+    """
+    said = lines.rows[line]
+    weights = weigh(lines, topic, said.text) or weigh(lines, topic)
+    later = [
+        index
+        for index, row in enumerate(lines.rows)
+        if row.is_current
+        and _is_later(row, said)
+        and any(tells_time(one) and _share(weights, one) >= MOST for one in _telling(weights, row.text))
+    ]
+    return _last(lines, later)
+
+
+def last_said(lines: RankedLines, line: int, topic: Set[str]) -> list[int]:
+    """The index of the last current line in which its speaker tells most of what a line has of the topic, if any."""
+    said = lines.rows[line]
+    weights = weigh(lines, topic, said.text)
+    names = frozenset[str]().union(*map(terms, _names_in(lines, line)))
+    named = {forms: weight for forms, weight in weights.items() if not forms.isdisjoint(names)}
+    later = [
+        index
+        for index, row in enumerate(lines.rows)
+        if row.is_current
+        and _is_later(row, said)
+        and any(
+            _share(weights, one) >= MOST and (not named or _share(named, one) > 0)
+            for one in _telling(weights, row.text)
+        )
+    ]
+    return _last(lines, later)
+
+
+def end_of(lines: RankedLines, topic: Set[str]) -> list[int]:
+    """The index of the current line that has most of a topic and tells an end or a change of it, the last of equals."""
+    weights = weigh(lines, topic)
+    shares = {
+        index: max(
+            (_share(weights, one) for one in _sentences_of(lines.rows[index].text, weights) if _turns(one)), default=0.0
+        )
+        for index in lines.order
+        if lines.rows[index].is_current
+    }
+    most = max(shares.values(), default=0.0)
+    return _last(lines, [index for index, share in shares.items() if share >= MOST and share >= most - 1e-6])
+
+
+def _turns(sentence: str) -> bool:
+    """Whether a sentence tells an end, a change, or a fact of somebody's health, birth or death."""
+    return not is_question(sentence) and (is_end(sentence) or is_change(sentence) or is_vital(sentence))
+
+
+def _last(lines: RankedLines, indices: Sequence[int]) -> list[int]:
+    """The index of the last of some lines, of a line and the memory of it the line's; empty where there is none."""
+    return [max(indices, key=lambda index: (*lines.time_of(index), not lines.rows[index].is_memory))] if indices else []
+
+
+def weigh(lines: RankedLines, topic: Set[str], text: str | None = None) -> dict[frozenset[str], float]:
+    """The forms of each term of a topic that lines have → its rarity among them; of a ``text``, those that it has."""
+    found = [frozenset(terms(row.text)) for row in lines.rows]
+    there = frozenset[str]().union(*found) if text is None else frozenset(terms(text))
+    forms = (forms_of(term) for term in topic)
+    return {
+        each: idf(sum(not each.isdisjoint(words) for words in found), len(found))
+        for each in forms
+        if not each.isdisjoint(there)
+    }
+
+
+def _share(weights: Mapping[frozenset[str], float], sentence: str) -> float:
+    """The share of the weighed terms that a sentence has, by their weights."""
+    words = frozenset(terms(sentence))
+    has = sum(weight for forms, weight in weights.items() if not forms.isdisjoint(words))
+    return has / (sum(weights.values()) or 1.0)
+
+
+def _figures_like(said: str, figure: re.Pattern[str]) -> Callable[[str], bool]:
+    """The test for sentences that tell another figure of what is ``said``: of the same kind, where both say which."""
+    has_figure, kinds = figure.search(said) is not None, _kinds_of(said)
+
+    def tells(sentence: str) -> bool:
+        others = _kinds_of(sentence)
+        return (
+            has_figure and figure.search(sentence) is not None and not (kinds and others and kinds.isdisjoint(others))
+        )
+
+    return tells
+
+
+def _kinds_of(sentence: str) -> frozenset[str]:
+    """The kinds of the figures in a sentence that have a unit: money, time, weight, length."""
+    return frozenset(str(found.lastgroup) for found in _UNITS.finditer(sentence))
+
+
+def _goes_on(weights: Mapping[frozenset[str], float], text: str, tells_figure: Callable[[str], bool]) -> bool:
+    """Whether a sentence of a text with most of the terms tells an end, a return or a figure."""
+    return any(
+        _share(weights, one) >= MOST and (is_end(one) or resumes(one) or tells_figure(one))
+        for one in _telling(weights, text)
+    )
 
 
 def _ends(told: Set[str], said: str, text: str) -> bool:
@@ -86,20 +216,15 @@ def _ends(told: Set[str], said: str, text: str) -> bool:
     return bool(things) and not (tells_of_others(text, things) or tells_of_others(said, things))
 
 
-def _sentences_with(shared: Set[str], text: str) -> list[str]:
-    """The sentences of a text that have all of the terms, ask nothing, and do not begin with a relative."""
-    if not shared <= frozenset(terms(text)):
-        return []
-    return [
-        one
-        for one in _sentences_of(text, shared)
-        if shared <= frozenset(terms(one)) and not is_question(one) and not tells_of_others(one, shared)
-    ]
+def _telling(weights: Mapping[frozenset[str], float], text: str) -> list[str]:
+    """The sentences of a text that have one of the terms, ask nothing, and do not begin with a relative."""
+    shared = frozenset[str]().union(*weights)
+    return [one for one in _sentences_of(text, weights) if not (is_question(one) or tells_of_others(one, shared))]
 
 
-def _sentences_of(text: str, shared: Set[str]) -> list[str]:
+def _sentences_of(text: str, weights: Iterable[frozenset[str]]) -> list[str]:
     """The sentences of a text that have one of the terms."""
-    said = fold(text)
+    said, shared = fold(text), frozenset[str]().union(*weights)
     sentences = (said[start:end] for start, end in sentence_spans(said))
     return [one for one in sentences if not shared.isdisjoint(terms(one))]
 

@@ -4,10 +4,13 @@
 - Many things, or a summary: the best line of each of several days.
 - What holds now: the latest of the best lines, with the last mention of what it names.
 - What was before: the oldest of the best lines, the best one and the latest.
+- What has become of something: the line that tells its end or its change, if any.
 - Anything else: the best line, a second one that says something else, and what was corrected or ended since. Of what
-  holds, the last figure told of it ("my weight is 93 kg") in place of a second line.
+  holds, the last figure told of it ("my weight is 93 kg") in place of a second line; of when it is, the last time; of
+  whether it was so, the last word.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from datetime import date
@@ -19,13 +22,32 @@ from numpy.typing import NDArray
 from eunoe.workers.respond.breadth import Breadth
 from eunoe.workers.respond.context import Row, fold
 from eunoe.workers.respond.hints import QuestionHints
-from eunoe.workers.respond.offline.last_words import corrections, last_mention, last_word
+from eunoe.workers.respond.offline.last_words import (
+    corrections,
+    end_of,
+    last_mention,
+    last_said,
+    last_time,
+    last_word,
+    told_before,
+)
 from eunoe.workers.respond.offline.quotable import Floats
 from eunoe.workers.respond.offline.ranked_lines import RankedLines, plain, rank_lines
 from eunoe.workers.text.endings import is_end
+from eunoe.workers.text.lasting import asks_to_remember
 from eunoe.workers.text.salience import is_question
 from eunoe.workers.text.statements import sentence_spans
+from eunoe.workers.text.terms import terms
 
+_ASKS = re.compile(
+    r"\W*(?:\w+\W+){0,3}?(?:wh(?:at|en|ere|o|y|ich)|how|do|does|did|are|is|was|were|have|has|had|can|could|will|would|"
+    r"should)(?:['’]\w{1,2}|n['’]t)?\b",
+    re.IGNORECASE,
+)
+"""The beginning of a sentence that asks: "I cannot eat nuts, remember?" tells."""
+_FIRST_PERSON = re.compile(r"\b(?:I|me|my|we|our|us)\b", re.IGNORECASE)
+LEAST_TOLD = 3
+"""Terms of a sentence that tells something beside a question."""
 ALSO = 0.5
 """Maximum distance from the best score of a second line."""
 MANY = 5
@@ -59,7 +81,9 @@ def choose_lines(
         return _latest(lines)
     if hints.past:
         return _from_the_oldest(lines)
-    return _best(lines, topic if hints.of_present else frozenset(), with_end=hints.ends)
+    if hints.happened and (end := end_of(lines, topic)):
+        return end
+    return _best(lines, topic, hints)
 
 
 def choose_of_days(rows: Sequence[Row], scores: Floats, hints: QuestionHints) -> list[int]:
@@ -109,15 +133,22 @@ def _line_among(lines: RankedLines, index: int, alike: Iterable[int]) -> int:
     return next((other for other in spoken if said.is_memory and _says_again(lines.rows[other], said)), index)
 
 
-def _best(lines: RankedLines, topic: Set[str], *, with_end: bool) -> list[int]:
+def _best(lines: RankedLines, topic: Set[str], hints: QuestionHints) -> list[int]:
     """The best line, a second one or the last word on the topic, and the corrections of the best.
 
-    ``with_end``: whether to add the last end that its speaker mentions of something that the best line names.
+    Of when it is, the last time that its speaker tells; of whether it was so, the last word. Where the answer may have
+    ended, the last end that its speaker mentions of something that the best line names.
     """
     best = _as_said(lines, lines.best)
-    ends = last_mention(lines, best, is_end) if with_end else []
-    more = last_word(lines, best, topic) or _second(lines, best)
-    return _distinct([best, *corrections(lines, best), *more, *ends])
+    ends = last_mention(lines, best, is_end) if hints.ends else []
+    more = last_word(lines, best, topic, count=hints.count) if hints.of_present else []
+    if hints.when:
+        more = [*more, *last_time(lines, best, topic)]
+    elif hints.whether and not hints.of_present:
+        more = last_said(lines, best, topic)
+    return _distinct(
+        [best, *told_before(lines, best), *corrections(lines, best), *(more or _second(lines, best)), *ends]
+    )
 
 
 def _as_said(lines: RankedLines, index: int) -> int:
@@ -142,6 +173,17 @@ def _tells(row: Row) -> bool:
     """Whether a row is more than questions."""
     said = fold(row.text)
     return not is_question(said) or not all(is_question(said[start:end]) for start, end in sentence_spans(said))
+
+
+def only_asks(row: Row) -> bool:
+    """Whether a row asks something, and tells nothing beside it: "Cute! How is school going for Emil?"."""
+    said = fold(row.text)
+    sentences = [said[start:end] for start, end in sentence_spans(said)] if is_question(said) else []
+    told = [one for one in sentences if not (is_question(one) and _ASKS.match(one))]
+    return bool(sentences) and not (
+        any(map(asks_to_remember, sentences))
+        or any(len(terms(one)) >= LEAST_TOLD or _FIRST_PERSON.search(one) for one in told)
+    )
 
 
 def _says_again(row: Row, said: Row) -> bool:

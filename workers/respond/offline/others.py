@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Set
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from eunoe.workers.text.capitals import CAPITAL
 from eunoe.workers.text.statements import sentence_spans
@@ -61,12 +61,16 @@ _DONE_TO_SELF = re.compile(r"\b(?:took|taken|weaned|put|switched) me (?:off|on|t
 _I = re.compile(r"\bI\b")
 _YOU = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
 _AGE_TOLD = re.compile(
-    r"\b(?P<who>\w{1,30})(?:['’]s| is| turned| turns| will be|,)"
+    r"\b(?P<who>\w{1,30})(?:['’]s| is| turned| turns| is turning| will be|,)"
     r"(?: (?:now|just|already|only|nearly|almost)){0,2} (?:\d{1,3}|(?:twen|thir|for|fif|six|seven|eigh|nine)ty\b|"
     r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w{3,5}teen)(?= years?\b|[.,;!]|$))"
     r"(?! (?:km|kg|kilo\w*|miles|euros|dollars|pounds|minutes|hours|times|cm|percent)\b|[:%€])",
     re.IGNORECASE,
 )
+
+
+_AGE_IN_BRACKETS = re.compile(r"\b(?P<who>\w{1,30}) \((?:aged? )?\d{1,3}\)")
+"""Ages as in "our kids, Emil (8) and Lotte (5)"."""
 
 
 def tells_of_others(text: str, asked: Collection[str], names: Collection[str] = ()) -> bool:
@@ -79,16 +83,27 @@ def tells_of_others(text: str, asked: Collection[str], names: Collection[str] = 
     telling = [sentence for sentence in sentences if not set(terms(sentence)).isdisjoint(asked)]
     kin = KIN.intersection(asked)
     return bool(telling) and not any(
-        _tells_of_kin(sentence, kin) or not _is_of_others(sentence, {*asked, *names}) for sentence in telling
+        _tells_of_kin(sentence, kin)
+        or not (_tells_of_their_kin(sentence, kin) or _is_of_others(sentence, {*asked, *names}))
+        for sentence in telling
     )
 
 
 def _tells_of_kin(sentence: str, kin: Set[str]) -> bool:
     """Whether a sentence has one of the relatives of who tells it: "Eva came with the kids", not "with her kids"."""
+    return any(before not in _THEIRS for before in _before(kin, sentence))
+
+
+def _tells_of_their_kin(sentence: str, kin: Set[str]) -> bool:
+    """Whether a sentence has one of the relatives, but only somebody else's: "she moves in with her boyfriend"."""
+    found = _before(kin, sentence)
+    return bool(found) and _THEIRS.issuperset(found)
+
+
+def _before(kin: Set[str], sentence: str) -> list[str]:
+    """The words in lower case before each word for one of the relatives; empty text where there is none."""
     words = [word.group() for word in _WORD.finditer(sentence)] if kin else []
-    return any(
-        not kin.isdisjoint(terms(word)) and before.casefold() not in _THEIRS for before, word in pairwise(["", *words])
-    )
+    return [before.casefold() for before, word in pairwise(["", *words]) if not kin.isdisjoint(terms(word))]
 
 
 def _is_of_others(sentence: str, asked: Collection[str]) -> bool:
@@ -173,7 +188,8 @@ def _is_of_another(sentence: str, third: Set[str]) -> bool:
 
 def tells_age_of(sentence: str, third: Set[str]) -> bool:
     """Whether a sentence gives the age of somebody by one of the words with the stems ``third``: "Nora is 9"."""
-    return any(not third.isdisjoint(terms(found["who"])) for found in _AGE_TOLD.finditer(sentence))
+    told = chain(_AGE_TOLD.finditer(sentence), _AGE_IN_BRACKETS.finditer(sentence))
+    return any(not third.isdisjoint(terms(found["who"])) for found in told)
 
 
 def in_first_person(memory: str, speaker: str) -> str:

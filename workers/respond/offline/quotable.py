@@ -68,6 +68,10 @@ _SUBJECTS = (
     "father dad papa daddy",
     "grandmother grandma granny",
     "grandfather grandpa granddad",
+    "grandchild grandchildren grandson grandsons granddaughter granddaughters",
+    "operation operated op surgery",
+    "weigh weight weighs",
+    "flatmate roommate",
 )
 """Words that speak of one subject: a question by one is answered by another."""
 
@@ -81,6 +85,9 @@ def _group_by_subject(lines: Iterable[str]) -> dict[str, frozenset[str]]:
 
 
 _SUBJECT_OF = _group_by_subject((*_SUBJECTS, *IRREGULAR))
+_FORMS_OF = _group_by_subject(
+    (*IRREGULAR, "weigh weight", "child children", "grandchild grandchildren", "operation operated op")
+)
 AKIN = 0.9
 """Share of a word that a row is given for another word of its subject, or for another form of its verb."""
 
@@ -167,7 +174,7 @@ class Quotable:
             tells is not None
             and row.speaker in people
             and (row.is_current or past)
-            and any(tells(one) or is_state_over(self.question, one) for one in _SENTENCE.findall(text))
+            and any(tells(one) or is_state_over(self.question, one) for one in (*_SENTENCE.findall(text), text))
             for row, text in zip(self.rows, self._told, strict=True)
         )
 
@@ -240,6 +247,11 @@ def _has(words: frozenset[str], term: str) -> float:
 def _akin(term: str) -> frozenset[str]:
     """A stem with those that speak of its subject."""
     return _SUBJECT_OF.get(term, frozenset((term,)))
+
+
+def forms_of(term: str) -> frozenset[str]:
+    """A stem with those of other forms of its word: "ate" of "eat"."""
+    return _FORMS_OF.get(term, frozenset((term,)))
 
 
 def kindred(word: str) -> frozenset[str]:

@@ -16,14 +16,16 @@ from eunoe.schemas.replies import Source
 from eunoe.workers.respond.context import Row
 from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.offline.quotable import Floats, Quotable, adjoin, answered, flags, kindred, replied
+from eunoe.workers.respond.offline.times_told import share_of_time
 from eunoe.workers.respond.offline.whose import (
     gives_a_name,
+    introduction_asked,
     named_thing,
     naming,
 )
 from eunoe.workers.respond.times import names_days, read_times, time_fit
 from eunoe.workers.text.capitals import CAPITAL
-from eunoe.workers.text.days import has_days
+from eunoe.workers.text.endings import is_end
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.text.words import NUMBER_WORDS, is_negation
@@ -37,6 +39,11 @@ _REASON = re.compile(
     r"allergic)\b",
     re.IGNORECASE,
 )
+_STOPS = re.compile(
+    r"\b(?:stop\w*|quit\w*|gave up|give up|cancel\w*|le(?:ft|ave)|sold|sell|drop\w*|end(?:ed)?|go off)\b", re.IGNORECASE
+)
+_BARE_WHY = re.compile(r"\W*(?:\w+\W{1,3}){0,3}(?:why|how come|what happened|why not|why that)\?*\s*\Z", re.IGNORECASE)
+"""A question for the reason of what was said right before it."""
 _SENTENCE = re.compile(r"[^.!?]+")
 _REFUSAL = re.compile(
     r"\b(?:not|never|cannot|\w+n['’]t|cancell?ed|called off|fell through|refused|allergic|avoids?)\b", re.IGNORECASE
@@ -60,12 +67,6 @@ _PERSON = re.compile(
     r"\b(?:my|our) (?:\w+ )?(?:mom|mum|dad|mother|father|sister|brother|friends?|wife|husband|son|daughter|kids|aunt|"
     r"uncle|grand\w+|boss|team|family|colleagues?|neighbou?r|cousin|girlfriend|boyfriend|partner)\b"
     rf"|(?<=[^\W\d_A-Z] |[,;] )(?!I\b){CAPITAL}[^\W\d_A-Z]+"
-)
-_TIME = re.compile(
-    r"\b(?:yesterday|today|tonight|tomorrow|ago|(?:last|next|this|past) \w+|week\w*|months?|years?|recently|since|"
-    r"january|february|march|april|june|july|august|september|october|november|december|(?:mon|tues|wednes|thurs|fri|"
-    r"satur|sun)day|summer|winter|spring|autumn|in may|\w+th of)\b|\d",
-    re.IGNORECASE,
 )
 _OWNED = re.compile(r"\b(\w+)['’]s (\w+)(?: (\w+))?")
 
@@ -125,6 +126,9 @@ def score_quotes(quotable: Quotable) -> Floats:
         scores += weights.date * _dates(quotable)
     if _WHY.search(quotable.question):
         scores += weights.answers * answered(rows, _asks_why(rows, shares))
+        scores += weights.kind * _told_as_ended(quotable)
+    if introduces := introduction_asked(quotable.question):
+        scores += weights.kind * flags(map(introduces, quotable.texts))
     scores += _kinds(quotable, weights) + weights.kind * _named(quotable) + weights.owns * _owned(quotable)
     return scores - weights.others * quotable.of_others + _state_told(quotable, weights)
 
@@ -134,8 +138,9 @@ def _kinds(quotable: Quotable, weights: QuoteWeights) -> Floats:
     question, hints = quotable.question, quotable.hints
     asked = frozenset(term for term in terms(question, drop=quotable.speakers) if not is_negation(term))
     scores = np.zeros(len(quotable.rows))
+    if hints.when:
+        scores += weights.kind * np.asarray(list(map(share_of_time, quotable.texts)))
     for is_asked, weight, has in (
-        (hints.when, weights.kind, lambda text: bool(_TIME.search(text)) or has_days(text)),
         (hints.count, weights.number, _has_number),
         (bool(_WHERE.search(question)), weights.kind, lambda text: bool(_PLACE.search(text))),
         (bool(_WHO.search(question)), weights.kind, lambda text: bool(_PERSON.search(text))),
@@ -242,8 +247,23 @@ def _beside(rows: Sequence[Row], shares: Floats) -> Floats:
 
 
 def _asks_why(rows: Sequence[Row], shares: Floats) -> Floats:
-    """For each row 1 if it asks for a reason and shares a word with the question, else 0."""
-    return flags(share > 0 and _WHY.search(row.text) is not None for row, share in zip(rows, shares, strict=True))
+    """For each row 1 if it asks for a reason and shares a word with the question, or follows one that does; else 0."""
+    found = flags(share > 0 and _WHY.search(row.text) is not None for row, share in zip(rows, shares, strict=True))
+    for place in range(1, len(rows)):
+        if adjoin(rows[place - 1], rows[place]) and _BARE_WHY.match(rows[place].text):
+            found[place] = max(found[place], shares[place - 1])
+    return found
+
+
+def _told_as_ended(quotable: Quotable) -> Floats:
+    """Where it is asked why something ended, 1 for each row that tells the end of what it asks about; else 0."""
+    if not _STOPS.search(quotable.question):
+        return np.zeros(len(quotable.rows))
+    asked = frozenset(terms(_STOPS.sub(" ", quotable.question), drop=quotable.speakers))
+    return flags(
+        any(is_end(one) and not asked.isdisjoint(terms(one)) for one in _SENTENCE.findall(text))
+        for text in quotable.texts
+    )
 
 
 def _owned(quotable: Quotable) -> Floats:

@@ -12,7 +12,8 @@ from eunoe.workers.respond.breadth import Breadth, read_breadth, topic_of
 from eunoe.workers.respond.context import Row, fold, write_day
 from eunoe.workers.respond.hints import QuestionHints, read_question, without_asking
 from eunoe.workers.respond.offline.day_questions import asks_for_days, rows_of_days
-from eunoe.workers.respond.offline.line_choice import choose_lines, choose_of_days
+from eunoe.workers.respond.offline.line_choice import choose_lines, choose_of_days, only_asks
+from eunoe.workers.respond.offline.medicines import asks_for_medicines, rows_of_medicines
 from eunoe.workers.respond.offline.quotable import Quotable
 from eunoe.workers.respond.offline.quoting import score_quotes
 from eunoe.workers.respond.replier import CODE, DraftReply, ReplyTask
@@ -59,6 +60,10 @@ class OfflineReplier:
         them: they are no evidence for anything else.
         """
         hints = _hints_of(task, question)
+        if asks_for_medicines(question, hints):
+            rows = [part for row in task.rows.values() for part in row.quotable]
+            if places := rows_of_medicines(rows, hints.speakers):
+                return [rows[place] for place in places]
         is_of_days = asks_for_days(question, hints, task.speakers)
         question = without_days(question, hints.days)  # "last week" has nothing in common with "next week"
         rows = [part for row in task.rows.values() for part in row.quotable]
@@ -69,7 +74,7 @@ class OfflineReplier:
         else:
             rows = [row for row in rows if row.reply_id is None]
             quotable = await self._read(task, rows, question, hints)
-            answering = list(range(len(rows)))
+            answering = [place for place, row in enumerate(rows) if not only_asks(row)]
         if is_of_days:
             of_days = set(rows_of_days(rows, question, hints))
             answering = [place for place in answering if place in of_days]

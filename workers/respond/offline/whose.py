@@ -5,7 +5,15 @@ from collections.abc import Callable, Collection, Sequence, Set
 
 from eunoe.workers.respond.offline.others import KIN
 from eunoe.workers.text.capitals import CAPITAL
-from eunoe.workers.text.lasting import tells_age, tells_former_work, tells_home, tells_no_work, tells_work
+from eunoe.workers.text.lasting import (
+    tells_address,
+    tells_age,
+    tells_former_work,
+    tells_home,
+    tells_no_work,
+    tells_origin,
+    tells_work,
+)
 from eunoe.workers.text.terms import terms
 
 _WHOSE = r"(?:my|our|his|her|their|the|\w{1,30}['’]s)"
@@ -35,6 +43,11 @@ _CHILDREN = frozenset(
 )
 """Stems of those who were born not long ago."""
 _NEWBORN = frozenset(terms("girl boy baby born twins"))
+_WHO_IS = re.compile(
+    r"\bwho(?:['’]s| is| are| was| were) (?:(?:Dr|Mrs?|Ms|Herr|Frau|Madame|Monsieur|Prof)\b\.? )?"
+    r"(?P<name>(?!(?:my|our|his|her|their|your|the|an?|it|this|that|he|she|they|we|you|I)\b)\w{2,30})(?=\W*\Z)",
+    re.IGNORECASE,
+)
 _NAME_WORDS = re.compile(r"\b(?:names?|called|named)\b", re.IGNORECASE)
 _OF_SELF = re.compile(
     r"\b(?:am|was|do|did|have|had|can|could|should|must|may|will|would)(?:n['’]t)? I\b", re.IGNORECASE
@@ -65,11 +78,18 @@ _MOVED_THING = re.compile(
 )
 _AGE_ASKED = re.compile(r"\bhow old\b|\bage\b", re.IGNORECASE)
 _DID = re.compile(r"\b(?:did|was|were|used to)\b", re.IGNORECASE)
-_STATES = ((_WORK_ASKED, tells_work), (_HOME_ASKED, tells_home), (_AGE_ASKED, tells_age))
-_OWN_STATE = re.compile(
-    r"\bmy (?:new |old |current |present )?(?:job|employer|profession|occupation|home ?town|age)\b", re.IGNORECASE
+_ORIGIN_ASKED = re.compile(r"\bfrom\W*\Z", re.IGNORECASE)
+_ADDRESS_ASKED = re.compile(
+    r"\b(?:my|our|home|postal|new|current|['’]s) address\b|\bwhat (?:street|address)\b", re.IGNORECASE
 )
-_OF_SOMEBODY = re.compile(r"\b(?:my|our|his|her|their|\w{1,30}['’]s) (?!job\b|employer\b|age\b|home)\w", re.IGNORECASE)
+_OWN_STATE = re.compile(
+    r"\b(?:my|our) (?:new |old |current |present |home |postal )?"
+    r"(?:job|employer|profession|occupation|home ?town|age|address)\b|\b(?:do|did|are|were|have) we\b",
+    re.IGNORECASE,
+)
+_OF_SOMEBODY = re.compile(
+    r"\b(?:my|our|his|her|their|\w{1,30}['’]s) (?!job\b|employer\b|age\b|home|address\b)\w", re.IGNORECASE
+)
 
 
 def named_thing(question: str) -> str | None:
@@ -114,6 +134,22 @@ def gives_a_name(text: str) -> bool:
     return _NAMING.search(text) is not None
 
 
+def introduction_asked(question: str) -> Callable[[str], bool] | None:
+    """The test for texts that say who somebody is: "my flatmate Priya"; `None` where nobody is asked for by name."""
+    asked = _WHO_IS.search(question)
+    if asked is None:
+        return None
+    name = re.escape(asked["name"])
+    told = re.compile(
+        rf"\b(?:my|our|his|her|their|\w{{1,30}}['’]s) (?:[\w-]{{1,30}} ){{1,3}}?{name}\b|"
+        rf"\b(?:name(?:['’]s| is| was)|called|named|is|was) {name}\b|"
+        rf"\b{name}(?:['’]s| is| was|,)? (?:an?|the|my|our|from)\b|"
+        rf"\b(?:friend|colleague|neighbou?r|boss|teacher|coach)\b[^.!?]{{0,20}}, {name}\b",
+        re.IGNORECASE,
+    )
+    return lambda text: told.search(text) is not None
+
+
 def asks_of_self(question: str) -> bool:
     """Whether the asker is the subject of the question: "What am I allergic to?"."""
     return _OF_SELF.search(question) is not None
@@ -133,6 +169,15 @@ def subjects_asked(question: str, asker: str, named: Collection[str]) -> frozens
 def asks_age(question: str) -> bool:
     """Whether a question asks how old somebody or something is."""
     return _AGE_ASKED.search(question) is not None
+
+
+_STATES = (
+    (_WORK_ASKED, tells_work),
+    (_ORIGIN_ASKED, tells_origin),
+    (_HOME_ASKED, tells_home),
+    (_AGE_ASKED, tells_age),
+    (_ADDRESS_ASKED, tells_address),
+)
 
 
 def state_asked(question: str) -> Callable[[str], bool] | None:
