@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence, Set
 
+from eunoe.workers.text.terms import terms
 from eunoe.workers.text.words import weight
 from eunoe.workers.update.english.contradiction import SUSPICION_THRESHOLD, find_contradiction
 from eunoe.workers.update.english.figures import changed_measure, older
@@ -112,15 +113,19 @@ def _begins(old: ParsedSentence) -> bool:
 
 
 def _completed(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
-    """DELETE if a trouble or a pending matter is over: both have a cue beside the same word."""
+    """DELETE if a trouble or a pending matter is over: both have a cue beside the same word.
+
+    Whoever has recovered is in no trouble any more; what they have finished may be another matter.
+    """
     if new.planned or new.wished or new.looks_back or max(len(old.stems), len(new.stems)) > SHORT:
         return None
     if not (_names(old, new.other) and _names(new, old.other)):
         return None
     if old.other == new.other and not new.may_be_of(old):
         return None
+    people = frozenset(terms(f"{old.other} {new.other}"))
     for stem in sorted(_telling(old) & _telling(new)):
-        if _beside(old, stem, TROUBLES | PENDING) and _ends(new, stem):
+        if _beside(old, stem, TROUBLES if stem in people else TROUBLES | PENDING) and _ends(new, stem):
             return OperationVerdict(Operation.DELETE, f"what is told of {stem!r} is over")
     return None
 

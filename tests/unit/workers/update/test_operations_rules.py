@@ -55,6 +55,20 @@ async def operation(old: str, new: str) -> Operation:
     return judgement.verdicts[0].operation
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("Leo has an interview on Monday", "Leo is finally over the cold", A),
+        ("Leo's exam is on Friday", "Leo has finished the puzzle", A),
+        ("Ben has a deadline in May", "Ben finished the marathon", A),
+        ("Leo was sick", "Leo has recovered", D),
+        ("The exam worries Ann", "The exam is over", D),
+    ],
+)
+async def test_what_somebody_else_has_finished_ends_no_other_matter_of_theirs(old: str, new: str, expected: Operation):
+    assert await operation(old, new) is expected
+
+
 async def test_most_labelled_pairs_are_right_and_no_pass_or_append_destroys():
     told = [await operation(old, new) for old, new, _ in LABELLED]
     assert sum(found is label for found, (*_, label) in zip(told, LABELLED, strict=True)) >= 11
