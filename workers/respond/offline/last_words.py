@@ -35,6 +35,8 @@ _UNITS = re.compile(
 """Figures with a unit: 45 minutes are no other value of 11 euros."""
 MOST = 0.4
 """Share of a topic, by the rarity of its words, that a sentence needs to be about it."""
+_ASKING = frozenset(terms("since until time date day month year"))
+"""Terms that ask for a time: what has one is not for that about the same."""
 _LEANS = re.compile(
     r"\b(?:because of|due to) (?:it|that|this|him|her|them)(?=\W*\Z|[.,;!])|\bthat['’]s why\b", re.IGNORECASE
 )
@@ -110,7 +112,7 @@ def last_time(lines: RankedLines, line: int, topic: Set[str]) -> list[int]:
 
     A line that only answers what it was asked has nothing of the topic: then it is that of the question.
     """
-    said = lines.rows[line]
+    said, topic = lines.rows[line], topic - _ASKING
     weights = weigh(lines, topic, said.text) or weigh(lines, topic)
     later = [
         index

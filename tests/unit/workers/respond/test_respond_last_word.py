@@ -47,3 +47,10 @@ def test_a_line_is_told_rather_than_the_memory_of_it():
         row(3, "I weigh 93", day=9),
     )
     assert chosen("How much does Ann weigh?", *said) == [1, 3]
+
+
+def test_a_time_that_shares_only_how_it_was_asked_for_is_not_told():
+    said = (row(1, "From August I work at Kettenwerk"), row(2, "Back to toast since Thursday", day=9))
+    assert chosen("Where does Ann work since August?", *said) == [1]
+    later = (row(1, "The move is in June"), row(2, "The move is on July 5 now", day=9))
+    assert chosen("When is the move?", *later) == [1, 2]
