@@ -6,7 +6,7 @@ from eunoe.workers.text.guarded import GuardedPattern
 from eunoe.workers.text.terms import terms
 
 _OFF = r"off (?:the |my )?(?!(?:to|for|on|at|in|with|work|duty|sick|today|now|again|then|soon|home|the)\b)\w{2,40}"
-"""What one takes no more: "off sertraline", not "off to work"."""
+"""The thing that one takes no more: "off sertraline", not "off to work"."""
 _END = GuardedPattern(
     r"n['’]t (?:\w+ ){0,4}any ?more\b|"
     r"\b(?:no longer|not (?:\w+ ){0,3}any ?more|broken? (?:up|off)|split up|separated|divorced|moved out|"

@@ -29,11 +29,12 @@ def test_that_waits_for_ever():
 
 def test_a_limit_that_ends_a_task_of_the_test_ends_the_test_too(tmp_path: Path) -> None:
     (tmp_path / "test_waiting.py").write_text(WAITING)
-    words = ("-p", "tests.support.time_limits", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(tmp_path))
+    plugins = ["-p", "pytest_timeout", "-p", "tests.support.time_limits", "-p", "no:cacheprovider"]
+    words = (*plugins, "-c", os.devnull, "--rootdir", str(tmp_path))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *words, "test_waiting.py"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # imports take longer
         capture_output=True,
         text=True,
         timeout=100,

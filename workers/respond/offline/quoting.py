@@ -42,7 +42,9 @@ _REASON = re.compile(
 _STOPS = re.compile(
     r"\b(?:stop\w*|quit\w*|gave up|give up|cancel\w*|le(?:ft|ave)|sold|sell|drop\w*|end(?:ed)?|go off)\b", re.IGNORECASE
 )
-_BARE_WHY = re.compile(r"\W*(?:\w+\W{1,3}){0,3}(?:why|how come|what happened|why not|why that)\?*\s*\Z", re.IGNORECASE)
+_BARE_WHY = re.compile(
+    r"\W{0,5}(?:\w{1,30}\W{1,3}){0,3}(?:why|how come|what happened|why not|why that)[?\s]*\Z", re.IGNORECASE
+)
 """A question for the reason of what was said right before it."""
 _SENTENCE = re.compile(r"[^.!?]+")
 _REFUSAL = re.compile(

@@ -66,7 +66,7 @@ class StoredErasures(ABC):
 
     async def finish(self, done: ErasureDone) -> None:
         """Append that an erasure was carried out, once."""
-        for request in await self.requests(done.key):
+        for request in await self._read(REQUESTED, ErasureRequest, done.key):
             if request.request_id == done.request_id and request != (bare := without_ids(request)):
                 await self._replace(REQUESTED, bare)
         await self._add(DONE, done)

@@ -49,7 +49,7 @@ class Deriving:
         return self.key
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TwinLog(HandledLog):
     """A log of one record."""
 
