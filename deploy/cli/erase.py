@@ -203,12 +203,17 @@ async def _passed(
 
     One of which intake has not handled all is told in the ``outcome``, where there is one.
     """
+
+    async def passed(request: ErasureRequest) -> Erasure:
+        async with eraser.turn(request.key):
+            return await step(request)
+
     found, requests = [], await wanted.requests(eraser)
     eraser.expect(one.key for one in requests)
     for at in range(0, len(requests), TOGETHER):
         _report(eraser, "planned", at, len(requests))
         some = requests[at : at + TOGETHER]
-        results = await asyncio.gather(*map(step, some), return_exceptions=True)
+        results = await asyncio.gather(*map(passed, some), return_exceptions=True)
         for result in results:
             if isinstance(result, ErasedAlready) and wanted.conversation is None:
                 continue

@@ -27,7 +27,8 @@ BATCH_S: Final = 30.0
 """Seconds after which a batch takes no further conversation, or those that the last one took to finish: where stores
 are large, half of the time goes into their files, not nearly all of it."""
 TOGETHER: Final = 8
-"""Conversations that are erased at the same time: servers answer one while another is derived."""
+"""Conversations that are erased at the same time, as `Eraser.turn` lets them: servers answer one while another is
+derived."""
 MAX_FAILED: Final = 3
 """Conversations in a row that meet a fault before the others are left alone: a server is away."""
 
@@ -76,7 +77,7 @@ class Batches:
         while not self.stopped and (some := list(islice(left, TOGETHER))):
             if not self._batch:
                 self._full_at = monotonic() + max(BATCH_S, self._finish_s)
-            results = await asyncio.gather(*(self._erase(begin) for _, begin in some), return_exceptions=True)
+            results = await asyncio.gather(*(self._erase(*one) for one in some), return_exceptions=True)
             self._batch += [one for one in results if not isinstance(one, BaseException | None)]
             for (key, _), result in zip(some, results, strict=True):
                 if isinstance(result, BaseException | None):
@@ -85,9 +86,10 @@ class Batches:
             if len(self._batch) >= MAX_BATCH or monotonic() >= self._full_at:
                 await self.finish()
 
-    async def _erase(self, begin: Begin) -> Erased | None:
-        erasures = await begin()
-        return await self.eraser.erase(erasures) if erasures else None
+    async def _erase(self, key: str, begin: Begin) -> Erased | None:
+        async with self.eraser.turn(key):
+            erasures = await begin()
+            return await self.eraser.erase(erasures) if erasures else None
 
     def _judge(self, key: str, fault: BaseException | None) -> None:
         """Raise the fault of a conversation, unless it is to wait."""

@@ -22,14 +22,18 @@ from eunoe.deploy.generations.erase.in_generation import InGeneration
 from eunoe.deploy.generations.erase.planning import Planning
 from eunoe.deploy.generations.erase.receipt import Outcome, Receipt, Remains
 from eunoe.deploy.generations.erase.settling import settle
+from eunoe.deploy.generations.erase.side_by_side import MAX_SESSIONS
 from eunoe.deploy.generations.erase.sites import NotNow, Site, Sites, check_whole
 from eunoe.deploy.generations.repair import Repairer
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
+from eunoe.schemas.decisions import Scope
 from eunoe.schemas.erasure import ErasedPart, Erasure, ErasureLedger, ErasureRequest, erased_parts
+from eunoe.schemas.errors import Refused, SnapshotLost
 from eunoe.workers.stores.erasures.ledgers import AppliedErasures
 from eunoe.workers.stores.records.generations import FIRST, RedisGenerations
 from eunoe.workers.stores.redis.connection import RedisClient
+from eunoe.workers.update.memories import NAME as UPDATE
 
 HANDLED_S: Final = 5.0
 """Seconds for which an erasure waits for intake; then those of other conversations go first."""
@@ -192,6 +196,28 @@ class Eraser:
         """A generation, of an eraser that keeps clients. Raises as `Sites.of` does."""
         assert self.sites is not None
         return await self.sites.of(settings)
+
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncIterator[None]:
+        """Wait until a conversation fits beside those that are worked on; the block is the work. Raises `Unavailable`.
+
+        An eraser that keeps no clients works on one.
+        """
+        if self.sites is None:
+            yield
+            return
+        async with self.sites.side_by_side.entered(await self.sessions(key)):
+            yield
+
+    async def sessions(self, key: str) -> int:
+        """Number of sessions of a conversation that are remembered; raises `Unavailable`."""
+        try:
+            async with self.opened(self.settings) as (clients, _):
+                return (await clients.store.ledger(Scope(UPDATE, key))).applied
+        except SnapshotLost:  # the log tells
+            return MAX_SESSIONS
+        except Refused:  # the work itself meets it, and tells
+            return 0
 
     def put_down(self, key: str) -> None:
         """Say that a conversation is not worked on for now: what was read of it may be let go of."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from eunoe.deploy.clients.bootstrap import Clients, open_clients
 from eunoe.deploy.clients.shared import open_redis
+from eunoe.deploy.generations.erase.side_by_side import SideBySide
 from eunoe.deploy.generations.handled_log import HandledLog
 from eunoe.deploy.generations.repair import Repairer
 from eunoe.deploy.settings import Settings
@@ -46,6 +47,7 @@ class Sites:
     """Opens each generation when it is needed first. ``closing`` closes them all."""
 
     closing: AsyncExitStack
+    side_by_side: SideBySide = field(default_factory=SideBySide)
     _opened: dict[str, Site] = field(default_factory=dict)
     _partitions: dict[str, int] = field(default_factory=dict)
     _redis: RedisClient | None = None

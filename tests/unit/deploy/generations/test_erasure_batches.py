@@ -76,6 +76,9 @@ class Stepping(Eraser):
 
     faults: dict[str, BaseException] = field(default_factory=dict)
 
+    async def sessions(self, key: str) -> int:
+        return 1
+
     async def erase(self, erasures: Sequence[Erasure]) -> Erased:
         assert isinstance(self.ledger, Servers)
         (one,) = erasures

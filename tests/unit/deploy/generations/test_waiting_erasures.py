@@ -73,6 +73,9 @@ class Beginning(Eraser):
     together: list[list[str]] = field(default_factory=list)
     """The ids of those that were carried out together, time after time."""
 
+    async def sessions(self, key: str) -> int:
+        return 1
+
     async def plan(self, request: ErasureRequest) -> Erasure:
         fault = self.outcome(request)
         if fault is not None:
