@@ -40,7 +40,8 @@ from eunoe.workers.text.statements import sentence_spans
 from eunoe.workers.text.terms import terms
 
 _ASKS = re.compile(
-    r"\W{0,5}(?:\w{1,30}\W{1,5}){0,3}?(?:wh(?:at|en|ere|o|y|ich)|how|do|does|did|are|is|was|were|have|has|had|can|could|will|would|"
+    r"\W{0,5}(?:\w{1,30}\W{1,5}){0,3}?"
+    r"(?:wh(?:at|en|ere|o|y|ich)|how|do|does|did|are|is|was|were|have|has|had|can|could|will|would|"
     r"should)(?:['’]\w{1,2}|n['’]t)?\b",
     re.IGNORECASE,
 )

@@ -17,7 +17,8 @@ _ASKED = re.compile(
     rf"\b(?:which|what) (?:other )?{_THINGS}\b|(?:\bmy|\bour|['’]s) (?:current )?{_THINGS}\b", re.IGNORECASE
 )
 _DRUG = re.compile(
-    rf"\b(?P<known>[a-z]{{2,20}}(?:{DRUG_ENDINGS}|tonin|rizine|atadine)|insulin|warfarin|paracetamol|predniso\w{{2,4}})\b|"
+    rf"\b(?P<known>[a-z]{{2,20}}(?:{DRUG_ENDINGS}|tonin|rizine|atadine)|"
+    r"insulin|warfarin|paracetamol|predniso\w{2,4})\b|"
     r"\b(?P<dosed>[a-z]{5,20}) \d[\d.,]{0,6} ?(?:mg|mcg)\b|"
     r"\d ?(?:mg|mcg) (?:of )?(?P<of>(?!of\b|every|twice|three|before|after|until|in the|daily)[a-z]{5,20})\b",
     re.IGNORECASE,
