@@ -14,9 +14,10 @@ LEAST_FREE_BYTES: Final = 32 << 20
 def lacking_room(directory: Path, more: int = 0) -> str | None:
     """The words for what the disk of ``directory`` lacks to take ``more`` bytes and go on; `None` where it has room.
 
-    Raises ``OSError`` where the directory is gone.
+    A directory that is not there yet, or not any more, is taken to be on the disk of the one around it.
     """
-    free, needed = shutil.disk_usage(directory).free, LEAST_FREE_BYTES + more
+    there = next(path for path in (directory, *directory.absolute().parents) if path.exists())
+    free, needed = shutil.disk_usage(there).free, LEAST_FREE_BYTES + more
     if free >= needed:
         return None
     return f"the disk of {directory} has {free >> 20} MiB left, less than {needed >> 20}: make room there"

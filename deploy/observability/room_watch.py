@@ -21,10 +21,7 @@ class RoomWatch:
         self._lacking = False
 
     async def look(self) -> None:
-        """Log where the vector index has begun to wait for room, and where it has room again.
-
-        Raises ``OSError`` where the directory is gone.
-        """
+        """Log where the vector index has begun to wait for room, and where it has room again."""
         lacking = lacking_room(self._directory)
         if lacking is not None and not self._lacking:
             log.error("memory is not written: %s", lacking)

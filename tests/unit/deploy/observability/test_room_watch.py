@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from eunoe.deploy.local.room import LEAST_FREE_BYTES, taken_by
+from eunoe.deploy.local.room import LEAST_FREE_BYTES, lacking_room, taken_by
 from eunoe.deploy.observability.room_watch import RoomWatch
 from tests.support.disk import left_on_disk
 
@@ -24,3 +24,12 @@ def test_the_holes_of_a_file_take_no_room(tmp_path: Path) -> None:
     with (tmp_path / "file").open("wb") as file:
         file.truncate(64 << 20)
     assert taken_by(tmp_path) < 1 << 20
+
+
+def test_a_directory_that_is_gone_is_on_the_disk_of_the_one_around_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for gone in (tmp_path / "qdrant" / "collections", Path("qdrant")):
+        assert lacking_room(gone) is None
+        assert lacking_room(gone, 1 << 60) is not None
