@@ -1,6 +1,6 @@
 """Readers of the log: the sealed topic `log`, where there is a key store, then `conversations`, its inbox."""
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
 from eunoe.schemas.keys import KeyStore
@@ -42,19 +42,7 @@ class ConversationLogs:
             partition = partition_of(key.encode(), partitions)
             return tuple((topic, partition) for topic in topics)
 
-        self._reader, self._records = reader, ReadingOn(reader, places, key_of)
-
-    def expect(self, keys: Iterable[str]) -> None:
-        """Say which conversations come next, in their order."""
-        self._records.expect(keys)
-
-    def put_down(self, key: str) -> None:
-        """Say that a conversation is not worked on for now: what is kept of it may be let go of."""
-        self._records.put_down(key)
-
-    def release(self, key: str) -> None:
-        """Let go of a conversation that is done."""
-        self._records.release(key)
+        self._reader, self.reading = reader, ReadingOn(reader, places, key_of)
 
     async def stored(self, key: str) -> list[Record]:
         """The records of a conversation in both topics, as they are stored.
@@ -63,7 +51,7 @@ class ConversationLogs:
         store is set.
         """
         await self._reader.check()
-        found = await self._records.of(key)
+        found = await self.reading.of(key)
         return [record for records in found.values() for record in records]
 
     async def read(self, key: str, keys: KeyStore | None, epoch: int) -> list[Record]:

@@ -18,7 +18,7 @@ from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.dead_letters import Filed
 from eunoe.streams.log_reader import ConversationLogs
 from eunoe.streams.position import position
-from eunoe.streams.reading_on import TopicReader
+from eunoe.streams.reading_on import ReadingOn, TopicReader
 from eunoe.streams.record import Record
 from eunoe.streams.sealed.log import position_in_log
 from eunoe.streams.settings import partition_of
@@ -64,6 +64,10 @@ class HandledLog:
         return self._readers[1]
 
     @property
+    def _reading(self) -> tuple[ReadingOn, ReadingOn]:
+        return self.stored.reading, self._letters.reading
+
+    @property
     def _readers(self) -> tuple[ConversationLogs, ConversationLetters]:
         if self._made is None:
             names = self.settings.names
@@ -74,18 +78,18 @@ class HandledLog:
     def expect(self, keys: Iterable[str]) -> None:
         """Say which conversations come next, in their order: they are read together."""
         keys = list(keys)
-        self.stored.expect(keys)
-        self._letters.expect(keys)
+        for reading in self._reading:
+            reading.expect(keys)
 
     def put_down(self, key: str) -> None:
         """Say that a conversation is not worked on for now: what is kept of it may be let go of."""
-        self.stored.put_down(key)
-        self._letters.put_down(key)
+        for reading in self._reading:
+            reading.put_down(key)
 
     def release(self, key: str) -> None:
         """Let go of a conversation that is done."""
-        self.stored.release(key)
-        self._letters.release(key)
+        for reading in self._reading:
+            reading.release(key)
 
     async def held(self) -> list[str]:
         """The keys of the conversations with held dead letters, sorted."""

@@ -1,6 +1,6 @@
 """The dead letters of conversations that are worked on one after the other."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from eunoe.schemas.keys import KeyStore
 from eunoe.schemas.versions import ContractError
@@ -24,21 +24,9 @@ class ConversationLetters:
 
     def __init__(self, reader: TopicReader) -> None:
         self._reader, self._partitions = reader, 0
-        self._records = ReadingOn(reader, self._places, self._conversation)
+        self.reading = ReadingOn(reader, self._places, self._conversation)
         self._keyless: dict[LetterIdentity, str] = {}
         """The conversations of letters whose record lost its key, because it would not have fitted otherwise."""
-
-    def expect(self, keys: Iterable[str]) -> None:
-        """Say which conversations come next, in their order."""
-        self._records.expect(keys)
-
-    def put_down(self, key: str) -> None:
-        """Say that a conversation is not worked on for now: what is kept of it may be let go of."""
-        self._records.put_down(key)
-
-    def release(self, key: str) -> None:
-        """Let go of a conversation that is done."""
-        self._records.release(key)
 
     async def open(self, key: str, keys: KeyStore | None) -> list[Filed]:
         """The open dead letters of a conversation now, oldest first within each partition.
@@ -46,7 +34,7 @@ class ConversationLetters:
         ``keys``: the data keys that letters are sealed with. Raises `Refused`, `Unavailable`.
         """
         self._partitions = await self._reader.partitions(Topic.DEAD_LETTERS)
-        records = (await self._records.of(key))[Topic.DEAD_LETTERS]
+        records = (await self.reading.of(key))[Topic.DEAD_LETTERS]
         filed = await file_letters(opened_letters(_each(records), keys))
         return [one for one in filed if one.closed is None and one.letter.key == key]
 

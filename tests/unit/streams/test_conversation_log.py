@@ -52,19 +52,19 @@ def filled(partitions: int = 3) -> ReadTopics:
 async def test_a_partition_is_read_once_for_all_conversations_that_come_next():
     broker = filled()
     log = logs(broker, partitions=3)
-    log.expect(MANY)
+    log.reading.expect(MANY)
     for key in MANY:
         for _ in range(3):
             found = await log.stored(key)
             assert (len(found), {one.key for one in found}) == (6, {key.encode()})
-        log.release(key)
+        log.reading.release(key)
     assert broker.read == {topic: 3 * len(MANY) for topic in log_topics(SEALED)}
 
 
 async def test_what_came_since_is_among_the_records_of_each_that_comes_next():
     broker = filled(1)
     log = logs(broker)
-    log.expect(MANY)
+    log.reading.expect(MANY)
     assert len(await log.stored(MANY[0])) == 6
     for number, key in enumerate(MANY):
         broker.held[Topic.LOG].append(record(Topic.LOG, 60 + number, key))
@@ -77,15 +77,15 @@ async def test_what_came_since_is_among_the_records_of_each_that_comes_next():
 async def test_no_more_is_kept_than_may_be_and_nothing_is_missing(kept: int):
     broker = filled(1)
     log = logs(broker)
-    log._records.max_kept = kept
-    log.expect(MANY)
+    log.reading.max_kept = kept
+    log.reading.expect(MANY)
     for key in MANY:
         assert len(await log.stored(key)) == 6
         assert len(await log.stored(key)) == 6
-        assert log._records._bytes <= max(kept, 6_000) + 1_000
-        assert log._records._bytes == sum(log._records._kept.values())
-        log.release(key)
-    assert log._records._bytes == 0
+        assert log.reading._bytes <= max(kept, 6_000) + 1_000
+        assert log.reading._bytes == sum(log.reading._kept.values())
+        log.reading.release(key)
+    assert log.reading._bytes == 0
     assert broker.read[Topic.LOG] <= 60 * len(MANY), "once for each at most"
 
 
@@ -94,7 +94,7 @@ async def test_conversations_that_nobody_announced_are_read_one_after_the_other(
     log = logs(broker)
     for key in MANY[:3]:
         assert len(await log.stored(key)) == 6
-    assert list(log._records._kept) == [MANY[2]]
+    assert list(log.reading._kept) == [MANY[2]]
     later = replace(broker.held[Topic.LOG][0], offset=60)
     broker.held[Topic.LOG].append(later)
     assert len(await log.stored(MANY[0])) == 7

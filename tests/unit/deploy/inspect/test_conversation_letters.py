@@ -47,7 +47,7 @@ async def test_the_topic_is_read_once_for_all_that_come_next_and_then_on():
     records = [topic.add(letter_of(key, offset)) for offset, key in enumerate(KEYS * 2)]
     topic.close(records[1])
     letters = ConversationLetters(topic)
-    letters.expect(KEYS)
+    letters.reading.expect(KEYS)
     assert [await offsets(letters, key) for key in KEYS] == [[0, 3], [4], [2, 5]]
     topic.close(records[0])
     topic.add(letter_of("acme/b", 9))
@@ -60,7 +60,7 @@ async def test_a_letter_without_the_key_of_its_record_is_found_and_closed():
     whole = letter_of("acme/a", 7)
     record = topic.add(Message(whole.topic, None, whole.value, whole.headers, 0), 0)
     letters = ConversationLetters(topic)
-    letters.expect(KEYS)
+    letters.reading.expect(KEYS)
     assert [await offsets(letters, key) for key in KEYS] == [[7], [], []]
     topic.close(record)
     assert await offsets(letters, "acme/a") == []
