@@ -26,7 +26,7 @@ from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.batches import MAX_BATCH
 from eunoe.workers.runner.blocked import BlockedConversations
 from eunoe.workers.runner.inbound import LogPlace
-from eunoe.workers.runner.loss_detector import LossDetector
+from eunoe.workers.runner.loss_detector import LossDetector, SeenLedgers, seen_ledgers
 from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.periodic import run_periodically
 from eunoe.workers.runner.runner import Runner
@@ -60,13 +60,14 @@ class StageFactory:
     _loss_detectors: dict[str, LossDetector] = field(default_factory=dict)
     _cached_stores: dict[str, CachedStateStore] = field(default_factory=dict)
     _states: StateCache = field(default_factory=state_cache)
+    _seen: SeenLedgers = field(default_factory=seen_ledgers)
 
     def consumer(self, name: str) -> StageConsumer:
         """A stage with its consumer, not started yet."""
         spec, progress = STAGES[name], self.health.progress(name)
         if spec.order is not ApplyOrder.REQUEST:  # what it acknowledged was published: nothing of it can be lost
             self._loss_detectors[name] = LossDetector(
-                spec, self.clients.handled_positions, self.place.partitions, self.meter.stage(name)
+                spec, self.clients.handled_positions, self.place.partitions, self.meter.stage(name), self._seen
             )
         runner = self.runners[name] = self._runner(spec)
         handle = progress.watched(runner.handle_batch)

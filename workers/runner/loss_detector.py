@@ -22,11 +22,13 @@ lost writes was restarted or replaced.
 Positions have an owner, the process that was assigned the partition last. Others cannot write them.
 """
 
+import itertools
 import logging
 import secrets
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from eunoe.schemas.decisions import Ledger, Scope
 from eunoe.schemas.position_ports import Handled, HandledPositions, Positions, ReadPartition, Stored, Witness
@@ -34,11 +36,14 @@ from eunoe.streams.record import Revoked
 from eunoe.streams.settings import partition_of
 from eunoe.workers.runner.metrics import StageMeter
 from eunoe.workers.stage import StageSpec
+from eunoe.workers.text.caches import CacheBySize
 
 log = logging.getLogger(__name__)
 
-MAX_KNOWN = 2_000
-"""Ledgers of a partition that a process remembers. A forgotten one is treated like one seen for the first time."""
+SEEN_BYTES: Final = 12_000_000
+"""Bytes of the ledgers that a process remembers, of all its stages and partitions: some 28,000."""
+_LEDGER_BYTES: Final = 370
+"""Bytes of one beside the key of its conversation, as measured."""
 
 
 class WritesLost(Revoked):
@@ -47,17 +52,31 @@ class WritesLost(Revoked):
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Progress of a ledger."""
+    """Progress of a ledger, seen in one term of its partition."""
 
     applied: int
     lates: int
+    term: int
+
+
+SeenLedgers = CacheBySize[Scope, _Seen]
+"""Ledgers as they were seen. A forgotten one is treated like one seen for the first time."""
+
+
+def seen_ledgers() -> SeenLedgers:
+    """What all stages of a process remember together."""
+    return CacheBySize(SEEN_BYTES, "ledgers seen")
+
+
+_TERMS = itertools.count()
 
 
 @dataclass(slots=True)
 class _State:
     """Progress of the state behind one partition, as a process knows it."""
 
-    known: OrderedDict[Scope, _Seen] = field(default_factory=OrderedDict)
+    term: int = field(default_factory=_TERMS.__next__)
+    """The number of the time in which the partition is read: what was seen of its ledgers before counts no more."""
     witnesses: dict[tuple[Scope, int, str | None], Witness] = field(default_factory=dict)
     """Progress that the next acknowledgement requires; by scope, session and slot of a parked event."""
     unacked_before: dict[tuple[Scope, int, str | None], Witness] = field(default_factory=dict)
@@ -68,13 +87,22 @@ class _State:
 class LossDetector:
     """Compares the store with the progress that one stage of a process has seen; raises `WritesLost` for less."""
 
-    def __init__(self, spec: StageSpec, positions: HandledPositions, partitions: int, meter: StageMeter) -> None:
+    def __init__(
+        self,
+        spec: StageSpec,
+        positions: HandledPositions,
+        partitions: int,
+        meter: StageMeter,
+        seen: SeenLedgers | None = None,
+    ) -> None:
+        """``seen``: shared by the stages of a process; `None`: this one has its own."""
         self._stage = spec.name
         self._has_gaps = not spec.order.is_gapless
         self._input = spec.inputs[0].value
         self._positions = positions
         self._partitions = partitions
         self._meter = meter
+        self._seen = seen_ledgers() if seen is None else seen
         self._owner = secrets.token_hex(8)
         self._expected: dict[ReadPartition, Positions] = {}
         self._states: defaultdict[int, _State] = defaultdict(_State)
@@ -122,6 +150,22 @@ class LossDetector:
         reader = ReadPartition(self._stage, self._input, partition)
         if reader in self._expected:
             await self._store(reader, 0, self._states[partition].witnesses)
+
+    async def owns(self, scope: Scope) -> bool:
+        """Whether no other process has begun to read the partition of a conversation since this one did.
+
+        Raises `WritesLost`, `Unavailable`.
+        """
+        reader = ReadPartition(self._stage, self._input, partition_of(scope.key.encode(), self._partitions))
+        if reader not in self._expected:
+            return False
+        try:
+            await self._store(reader, 0, {})
+        except WritesLost:
+            raise
+        except Revoked:
+            return False
+        return True
 
     async def _store(
         self, reader: ReadPartition, position: int, witnesses: Mapping[tuple[Scope, int, str | None], Witness]
@@ -171,7 +215,7 @@ class LossDetector:
     async def check(self, scope: Scope, ledger: Ledger) -> None:
         """Compare a ledger with what was seen of it before, and note it. Raises `WritesLost`, `Unavailable`."""
         partition = partition_of(scope.key.encode(), self._partitions)
-        known = self._states[partition].known.get(scope)
+        known = self._known(scope, self._states[partition])
         if known is not None and (ledger.applied < known.applied or ledger.lates < known.lates):
             raise self._report_loss(partition, _describe(Witness(scope, known.applied, known.lates)))
         if known is None and self._has_gaps:
@@ -181,14 +225,16 @@ class LossDetector:
     def note(self, scope: Scope, applied: int, lates: int, *, sent: bool) -> None:
         """Note the progress of a ledger, and whether its outbox is sent: the next acknowledgement needs it."""
         state = self._states[partition_of(scope.key.encode(), self._partitions)]
-        seen, witness = _Seen(applied, lates), Witness(scope, applied, lates, sent=sent)
-        if state.known.get(scope) == seen and state.witnesses.get((scope, 0, None)) == witness:
+        seen, witness = _Seen(applied, lates, state.term), Witness(scope, applied, lates, sent=sent)
+        if self._seen.get(scope) == seen and state.witnesses.get((scope, 0, None)) == witness:
             return
-        state.known[scope] = seen
-        state.known.move_to_end(scope)
-        if len(state.known) > MAX_KNOWN:
-            state.known.popitem(last=False)
+        self._seen.put(scope, seen, _LEDGER_BYTES + len(scope.key))
         state.witnesses[scope, 0, None] = witness
+
+    def _known(self, scope: Scope, state: _State) -> _Seen | None:
+        """A ledger as it was seen in this term of its partition."""
+        seen = self._seen.get(scope)
+        return seen if seen is not None and seen.term == state.term else None
 
     def note_parked(self, scope: Scope, number: int, slot: str) -> None:
         """Note a parked event: the next acknowledgement of its partition needs it."""

@@ -10,7 +10,7 @@ from aiokafka import TopicPartition
 
 from eunoe.deploy.exits import HOPELESS, code_of
 from eunoe.deploy.process.positions import LogEnds, PartitionStart, log_watch, remember_position
-from eunoe.schemas.decisions import Commit, Scope
+from eunoe.schemas.decisions import Commit, Ledger, Scope
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.position_ports import Handled, Positions, ReadPartition, Stored
 from eunoe.streams.position import position
@@ -19,10 +19,11 @@ from eunoe.streams.settings import KafkaSettings, partition_of
 from eunoe.streams.topics import TopicNames
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.backoff import Outages
-from eunoe.workers.runner.loss_detector import LossDetector, WritesLost
+from eunoe.workers.runner.loss_detector import LossDetector, WritesLost, seen_ledgers
 from eunoe.workers.runner.metrics import StageMeter
 from eunoe.workers.stores.positions.memory_positions import MemoryHandledPositions
 from eunoe.workers.stores.state.memory_store import MemoryStore
+from eunoe.workers.text.caches import cache_sizes
 
 
 @dataclass
@@ -274,3 +275,29 @@ async def test_a_log_that_loses_its_end_under_a_living_worker_ends_it() -> None:
 async def test_an_end_that_a_new_leader_does_not_know_yet_is_waited_for(told: list[int], end: int) -> None:
     log = Log({HERE: 5}, {HERE: told})
     assert await log.end_at_least(*HERE, 8) == end
+
+
+async def test_ledgers_that_were_seen_are_bounded_in_bytes_whatever_the_number_of_partitions_and_stages() -> None:
+    seen = seen_ledgers()
+    positions = MemoryHandledPositions(MemoryStore())
+    stages = [LossDetector(STAGES[name], positions, 48, StageMeter(), seen) for name in ("segment", "update", "tree")]
+    entries = 3 * 20_000
+    for number in range(entries // 3):
+        for detector, name in zip(stages, ("segment", "update", "tree"), strict=True):
+            detector.note(Scope(name, f"default/user-{number:08d}-of-the-shop"), 5, 0, sent=True)
+    held, most = cache_sizes()["ledgers seen"]
+    assert most // 2 < held <= most
+    assert seen.get(Scope("segment", "default/user-00000000-of-the-shop")) is None
+    assert seen.get(Scope("tree", f"default/user-{entries // 3 - 1:08d}-of-the-shop")) is not None
+
+
+async def test_what_was_seen_of_a_partition_before_it_was_assigned_anew_counts_no_more() -> None:
+    positions = MemoryHandledPositions(MemoryStore())
+    detector = LossDetector(STAGES["segment"], positions, 1, StageMeter())
+    scope = Scope("segment", "default/c")
+    await detector.begin("sessions", 0, {}, 0)
+    detector.note(scope, 5, 0, sent=True)
+    with pytest.raises(WritesLost):
+        await detector.check(scope, Ledger(applied=4))
+    await detector.begin("sessions", 0, {}, 0)
+    await detector.check(scope, Ledger(applied=4))
