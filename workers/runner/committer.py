@@ -14,7 +14,7 @@ from eunoe.workers.runner.inbound import LogPlace, OrderedEvent
 from eunoe.workers.runner.loss_detector import LossDetector, WritesLost
 from eunoe.workers.runner.metrics import Part
 from eunoe.workers.runner.outbox import Sender
-from eunoe.workers.stores.state.cached_state import CachedStateStore
+from eunoe.workers.stores.state.cached_state import CachedStateStore, StaleState
 
 log = logging.getLogger(__name__)
 
@@ -89,8 +89,9 @@ class Committer:
     async def commit(self, scope: Scope, commit: Commit) -> None:
         """Run the transaction and send its outbox.
 
-        Raises `Fenced`, with nothing done, where another process has committed; `WritesLost` where the store lost what
-        was read; `Unavailable`.
+        Nothing is done where another process has committed: it raises `StaleState` in the owner of the partition, which
+        decides anew on what is there now, and `Fenced` in any other. Raises `WritesLost` where the store lost what was
+        read, and `Unavailable`.
         """
         with self.sender.meter.timed(Part.APPLYING), span("commit"):
             commit = await self._pinned(scope, commit)
@@ -103,6 +104,9 @@ class Committer:
                     " or the conversation went to the cold store and came back"
                 )
             self.sender.meter.fenced += 1
+            if self.loss_detector is not None and await self.loss_detector.owns(scope):
+                # the other one slept through a rebalance, and its last commit came first: it is no reason to end here
+                raise StaleState(f"{scope.stage}: {scope.key} was changed by a process that had owned it before")
             raise Fenced(f"{scope.stage}: another process has applied a later event of {scope.key}")
         self.sender.meter.commits += 1
         self._note(scope, commit, sent=commit.outbox is None)

@@ -28,11 +28,12 @@ from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.inbound import LogPlace
-from eunoe.workers.runner.loss_detector import WritesLost
+from eunoe.workers.runner.loss_detector import LossDetector, WritesLost
 from eunoe.workers.runner.metrics import Hop, Part, StageMeter
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
+from eunoe.workers.stores.positions.memory_positions import MemoryHandledPositions
 from tests.support.in_memory import START, Stores, ended, make_pipeline, utterance
 from tests.support.runner_bench import QUICK, Bench, Lease, Script, closed
 
@@ -151,22 +152,48 @@ async def test_a_version_that_no_deploy_brings_is_a_dead_letter_in_the_end():
     assert bench.letters() == [DeadLetterReason.NEWER_VERSION]
 
 
-async def test_a_commit_that_another_process_overtook_is_fenced():
-    bench = Bench(Script(Decision()))
+def overtaken(bench: Bench, detector: LossDetector | None = None) -> tuple[Runner, StageMeter]:
+    """A second runner of the stage of ``bench``, which commits whenever this one decides."""
 
     class Overtaken:
         async def decide(self, work: Work) -> Outcome:
             await bench.handle(closed(1))
             return Decision()
 
-    slow = Runner(
-        STAGES["segment"],
-        Overtaken(),
-        Sender(bench.stores.state, bench.stores.index, bench.stores.log_positions, bench.log),
-        bench.stores.state,
-        LogPlace(0, 1),
-        RunnerContext(settings=QUICK),
-    )
+    meter = StageMeter()
+    sender = Sender(bench.stores.state, bench.stores.index, bench.stores.log_positions, bench.log, meter)
+    context = RunnerContext(settings=QUICK, loss_detector=detector)
+    return Runner(STAGES["segment"], Overtaken(), sender, bench.stores.state, LogPlace(0, 1), context), meter
+
+
+async def test_a_commit_that_another_process_overtook_is_fenced():
+    bench = Bench(Script(Decision()))
+    slow, _ = overtaken(bench)
+    with pytest.raises(Fenced):
+        await slow.handle(bench.record(closed(1)), Lease())
+
+
+async def test_the_owner_of_a_partition_goes_on_where_a_process_that_owned_it_before_commits_first():
+    bench = Bench(Script(Decision()))
+    positions = MemoryHandledPositions(bench.stores.state)
+    detector = LossDetector(STAGES["segment"], positions, 1, StageMeter())
+    await detector.begin("sessions", 0, {}, 0)
+    owner, meter = overtaken(bench, detector)
+    await owner.handle(bench.record(closed(1)), Lease())
+    assert (meter.fenced, meter.ignored, meter.commits) == (1, 1, 0)
+    assert await bench.applied() == 1
+    later = LossDetector(STAGES["segment"], positions, 1, StageMeter())
+    await later.begin("sessions", 0, {}, 0)
+    assert (await later.owns(bench.scope), await detector.owns(bench.scope)) == (True, False)
+
+
+async def test_a_process_whose_partition_another_one_took_is_fenced():
+    bench = Bench(Script(Decision()))
+    positions = MemoryHandledPositions(bench.stores.state)
+    frozen, later = (LossDetector(STAGES["segment"], positions, 1, StageMeter()) for _ in range(2))
+    await frozen.begin("sessions", 0, {}, 0)
+    await later.begin("sessions", 0, {}, 0)
+    slow, _ = overtaken(bench, frozen)
     with pytest.raises(Fenced):
         await slow.handle(bench.record(closed(1)), Lease())
 
