@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from eunoe.deploy.gateway.calls import Call, Gateway, answer
+from eunoe.deploy.gateway.fault_log import FaultLog
 from eunoe.deploy.gateway.keys import ANY_TENANT, Caller
 from eunoe.deploy.gateway.mcp.discovery import (
     METADATA_PATH,
@@ -50,13 +51,15 @@ class GatewayApp:
     meter: GatewayMeter = field(default_factory=GatewayMeter)
     mcp: McpEndpoint | None = None
     """`None` for the routes that the tools of MCP call."""
+    faults: FaultLog = field(default_factory=FaultLog)
 
     @classmethod
     def with_mcp(cls, gateway: Gateway) -> "GatewayApp":
         """The routes with their metrics, and the tools of agents; stop ``mcp`` at the end."""
         meter = GatewayMeter(f"{route.method} {route.path}" for route in ROUTES)
         meter.watch_open(lambda: gateway.streams.open, lambda: gateway.waits.open)
-        return cls(gateway, meter, McpEndpoint(cls(gateway, meter)))
+        faults = FaultLog()
+        return cls(gateway, meter, McpEndpoint(cls(gateway, meter, faults=faults)), faults)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -105,7 +108,7 @@ class GatewayApp:
         except ClientDisconnect:
             raise
         except Exception as fault:
-            return name, _problem_of(fault).response(id_)
+            return name, _problem_of(fault, self.faults).response(id_)
 
     def _plain(self, request: Request) -> Response | None:
         """The response to a request that needs no credential."""
@@ -203,17 +206,18 @@ def _check_reach(caller: Caller, found: Found) -> None:
         raise Problem(403, "this key reaches only conversations whose ids begin as it says")
 
 
-def _problem_of(fault: Exception) -> Problem:
+def _problem_of(fault: Exception, faults: FaultLog) -> Problem:
     if isinstance(fault, MessageTooLarge):
         return Problem(413, "the event is larger than the log takes")
     if isinstance(fault, Unavailable):
-        log.warning("503: %s", fault)
+        faults.note(fault.server, logging.WARNING, fault)
         return unavailable(fault.server)
     if isinstance(fault, Refused):
-        log.error("503: %s", fault)
+        faults.note("settings", logging.ERROR, fault)
         return Problem(503, "the memory is not set up for this request; its operator finds why in the log")
     if (newer := newer_fault(fault)) is not None:
-        log.warning("503: a newer version wrote what was read; update this replica: %s", newer)
+        why = f"a newer version wrote what was read; update this replica: {newer}"
+        faults.note("version", logging.WARNING, why)
         return Problem(503, "this replica reads what a newer version wrote: try again", headers={"Retry-After": "2"})
     log.error("500", exc_info=fault)
     return Problem(500, "a fault of the gateway; its log has more under this instance")
