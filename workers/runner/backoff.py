@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from time import monotonic
 from typing import TypeVar
@@ -15,6 +15,9 @@ from eunoe.streams.record import Lease
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+Waiting = Callable[[Unavailable], AbstractContextManager[object]]
+"""What surrounds a wait for a server that is away."""
 
 FIRST_LOG_INTERVAL_S = 10.0
 LONGEST_LOG_INTERVAL_S = 600.0
@@ -100,11 +103,7 @@ class Outages:
     async def retry(self, work: Callable[[], Awaitable[T]], lease: Lease, backoff: Backoff, limit_s: float) -> T:
         """Do ``work``, and repeat it while its server is away; raises what `RetryLease.wait` raises."""
         with self.retrying(lease, backoff, limit_s) as waits:
-            while True:
-                try:
-                    return await work()
-                except Unavailable as fault:
-                    await waits.wait(fault)
+            return await waits.repeat(lambda _: work())
 
     @contextmanager
     def retrying(self, lease: Lease, backoff: Backoff, limit_s: float) -> Iterator["RetryLease"]:
@@ -177,6 +176,17 @@ class RetryLease:
         """Sleep for a reason of the stage's own; raises `Revoked` as soon as the lease is revoked."""
         self.end(answered=True)
         await self._lease.pause(seconds)
+
+    async def repeat(
+        self, work: "Callable[[RetryLease], Awaitable[T]]", waiting: Waiting = lambda _: nullcontext()
+    ) -> T:
+        """Do ``work``, and repeat it while a server is away; raises what `wait` raises. ``waiting`` is around each."""
+        while True:
+            try:
+                return await work(self)
+            except Unavailable as fault:
+                with waiting(fault):
+                    await self.wait(fault)
 
     async def wait(self, fault: Unavailable) -> None:
         """Pause before the next attempt; raises ``fault`` when the limit is reached, `Revoked` on a rebalance."""

@@ -7,7 +7,8 @@ that nothing is unsent: that fences a process that slept through a rebalance.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -136,12 +137,12 @@ class Runner:
     async def _retried(self, work: Callable[[Lease], Awaitable[T]], lease: Lease) -> T:
         """Repeat ``work`` while servers are away, up to the retry limit."""
         with self._outages.retrying(lease, self._settings.backoff, self._settings.retry_limit_s) as retry:
-            while True:
-                try:
-                    return await work(retry)
-                except Unavailable as fault:
-                    with self._meter.timed(Part.WAITING), span("wait for server", {"server.address": fault.server}):
-                        await retry.wait(fault)
+            return await retry.repeat(work, self._waiting)
+
+    @contextmanager
+    def _waiting(self, fault: Unavailable) -> Iterator[None]:
+        with self._meter.timed(Part.WAITING), span("wait for server", {"server.address": fault.server}):
+            yield
 
     async def _handle(self, record: Record, lease: Lease) -> None:
         watchful: Lease = WatchfulLease(lease, self._skips, record)
