@@ -30,6 +30,7 @@ from eunoe.workers.runner.blocked import BlockReason
 from eunoe.workers.runner.failure_limit import FailureLimit
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.records.blocked import RedisBlocked
+from eunoe.workers.stores.redis.staging import all_ended
 from eunoe.workers.stores.state.transplants import RedisTransplants
 
 log = logging.getLogger(__name__)
@@ -138,7 +139,8 @@ class Repairer:
         key, ids = derived.key, await document_ids(self.clients.store, derived.key)
         partition = partition_of(key.encode(), self.log.partitions)
         for _ in range(TRIES):
-            live = {stage: await self.clients.store.ledger(Scope(stage, key)) for stage in TABLES}
+            found = await all_ended(self.clients.store.ledger(Scope(stage, key)) for stage in TABLES)
+            live = dict(zip(TABLES, found, strict=True))
             if _moved_on(live[INTAKE], intake):
                 return None
             standing = _fencing(derived.standing, live)
@@ -168,8 +170,7 @@ class Repairer:
             await tell_followers(self.clients.publisher, key, DerivedReason.REPAIRED)
         await close(self.clients.publisher, letters, Closing.REPAIRED)
         still = RedisBlocked(self.clients.redis, self.clients.keys)
-        for stage, kind in product(TABLES, BlockReason):
-            await still.remove(stage, kind, {key})
+        await all_ended(still.remove(stage, kind, {key}) for stage, kind in product(TABLES, BlockReason))
         standing = derived.standing
         return Repaired(
             key=key,

@@ -13,6 +13,7 @@ from eunoe.workers.intake.erased import ERASED
 from eunoe.workers.intake.state import HEAD
 from eunoe.workers.respond.stage import CITED
 from eunoe.workers.respond.stage import NAME as RESPOND
+from eunoe.workers.stores.redis.staging import all_ended
 
 _NUMBERS = frozenset({("intake", HEAD), ("intake", ERASED)})
 """Tables that a wholly erased conversation keeps: its numbers, and the hashes of ids that are not taken again."""
@@ -65,24 +66,45 @@ async def count_places(clients: Clients, part: ErasedPart, *, whole: bool) -> tu
     The documents that name one of them and all points of the conversation; with ``whole`` all of its documents.
     Raises `Unavailable`.
     """
-    key, naming, found = part.key, Naming(part), dict[str, int]()
-    for stage, tables in {**TABLES, RESPOND: (CITED,)}.items():
-        for table in tables:
-            if (stage, table) not in _NUMBERS:
-                rows = await clients.store.scan(stage, key, table)
-                found[f"redis:{stage}/{table}"] = len(rows) if whole else _naming(rows, naming)
-    for stage in TABLES:
-        scope = Scope(stage, key)
-        outbox = (await clients.store.ledger(scope)).outbox
-        told = outbox is not None and (whole or naming.names_in(outbox))
-        found[f"redis:{stage}!outbox"] = int(told)
-        for number in await clients.store.parked_numbers(scope):
-            slots = await clients.store.parked(scope, number)
-            found[f"redis:{stage}!parked"] = len(slots) if whole else _naming(slots, naming)
-    for collection in Collection:
-        found[f"qdrant:{collection.value}"] = len(await clients.index.seqs(collection, key))
-    return tuple(Count(place=place, count=count) for place, count in found.items() if count)
+    places = _Places(clients, part.key, Naming(part), whole=whole)
+    tables = [(stage, table) for stage, own in {**TABLES, RESPOND: (CITED,)}.items() for table in own]
+    looks = (
+        *(places.in_table(*one) for one in tables if one not in _NUMBERS),
+        *map(places.in_outbox, TABLES),
+        *map(places.in_parked, TABLES),
+        *map(places.in_index, Collection),
+    )
+    return tuple(one for one in await all_ended(looks) if one.count)
 
 
-def _naming(rows: Mapping[str, str], naming: Naming) -> int:
-    return sum(naming.is_erased(id_) or naming.names(text) for id_, text in rows.items())
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Looks at the places of a conversation, which are taken together: servers answer several at a time."""
+
+    clients: Clients
+    key: str
+    naming: Naming
+    whole: bool
+
+    async def in_table(self, stage: str, table: str) -> Count:
+        rows = await self.clients.store.scan(stage, self.key, table)
+        return Count(place=f"redis:{stage}/{table}", count=self._told(rows))
+
+    async def in_outbox(self, stage: str) -> Count:
+        outbox = (await self.clients.store.ledger(Scope(stage, self.key))).outbox
+        told = outbox is not None and (self.whole or self.naming.names_in(outbox))
+        return Count(place=f"redis:{stage}!outbox", count=int(told))
+
+    async def in_parked(self, stage: str) -> Count:
+        store, scope = self.clients.store, Scope(stage, self.key)
+        slots = [await store.parked(scope, number) for number in await store.parked_numbers(scope)]
+        return Count(place=f"redis:{stage}!parked", count=sum(map(self._told, slots)))
+
+    async def in_index(self, collection: Collection) -> Count:
+        points = await self.clients.index.seqs(collection, self.key)
+        return Count(place=f"qdrant:{collection.value}", count=len(points))
+
+    def _told(self, rows: Mapping[str, str]) -> int:
+        if self.whole:
+            return len(rows)
+        return sum(self.naming.is_erased(id_) or self.naming.names(text) for id_, text in rows.items())

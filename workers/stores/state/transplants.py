@@ -14,7 +14,7 @@ from eunoe.schemas.ports import StoredConversation
 from eunoe.workers.stores.documents.sealed_documents import Stored, outbox_group, parked_group, table_group
 from eunoe.workers.stores.redis.connection import RedisClient, RedisConnection, Script
 from eunoe.workers.stores.redis.keys import Keys
-from eunoe.workers.stores.redis.staging import MAX_FIELDS, STAGED_MS, Staging
+from eunoe.workers.stores.redis.staging import MAX_FIELDS, STAGED_MS, Staging, all_ended
 from eunoe.workers.stores.state.redis_store import OUTBOX, SKIPPED, RedisStore
 
 _SWAP = Script.load("swap")
@@ -138,9 +138,8 @@ class RedisTransplants:
     async def _stale(self, key: str, tables: Mapping[str, Sequence[str]]) -> list[str]:
         """The keys of events parked now, which the swap removes."""
         scopes = [Scope(stage, key) for stage in tables]
-        return [
-            self._keys.parked(scope, number) for scope in scopes for number in await self._store.parked_numbers(scope)
-        ]
+        numbers = await all_ended(map(self._store.parked_numbers, scopes))
+        return [self._keys.parked(scope, one) for scope, own in zip(scopes, numbers, strict=True) for one in own]
 
 
 def _to_write(
