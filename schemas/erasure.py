@@ -174,8 +174,8 @@ class ErasureLedger(Protocol):
         """32 random bytes that sign receipts; made at the first call."""
         ...
 
-    async def request(self, request: ErasureRequest) -> None:
-        """Append a request; a second one of the same id and conversation changes nothing."""
+    async def request(self, *requests: ErasureRequest) -> None:
+        """Append requests; a second one of the same id and conversation changes nothing."""
         ...
 
     async def requests(self, key: str | None = None) -> list[ErasureRequest]:

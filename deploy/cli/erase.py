@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -10,21 +9,27 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from eunoe.deploy.cli.erasing import ErasureWords, keeping_receipts, opened_eraser, print_outcome, print_plans
+from eunoe.deploy.cli.erasing import (
+    ErasureWords,
+    keeping_receipts,
+    left_of,
+    opened_eraser,
+    print_outcome,
+    print_plans,
+    to_be_continued,
+)
 from eunoe.deploy.cli.output import Json, console, note, print_json, set_log_level
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.event_loop import share_one_heap, use_fast_loops
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.generations.erase.batch import TOGETHER, WorkedOff, in_batches
-from eunoe.deploy.generations.erase.loop import work_off
+from eunoe.deploy.generations.erase.loop import begun_before, work_off
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.erase.serve import serve_erasures
 from eunoe.deploy.generations.erase.sites import NotNow
 from eunoe.deploy.generations.erase.verify import Checked, verify_receipt
-from eunoe.deploy.generations.handled_log import Unhandled
-from eunoe.deploy.inspect.counted import counted
-from eunoe.schemas.erasure import Erasure, ErasureRequest
-from eunoe.schemas.errors import ErasedAlready, RequestRefused
+from eunoe.schemas.erasure import Erasure, ErasureLevel, ErasureRequest
+from eunoe.schemas.errors import ErasedAlready, Refused, RequestRefused, Unavailable
 from eunoe.schemas.events import DEFAULT_TENANT
 
 RUN: Final = "run"
@@ -105,20 +110,23 @@ def run(
     """Erase, derive the rest again, and print the receipt as JSON, while workers run.
 
     Nothing brings back what was erased: at a terminal, whole conversations go after a question only. An erasure that is
-    interrupted is finished by `eunoe erase replay`. Recorded model answers are used again; changed prompts are asked.
+    interrupted is finished by `eunoe erase replay`. All conversations of a tenant are asked for before the first one
+    goes; one that meets a fault keeps no other waiting. Recorded model answers are used again; changed prompts are
+    asked.
 
     Exit codes:
 
     - 0: erased
-    - 1: not confirmed; nothing was erased
+    - 1: not confirmed, and nothing was erased; or a conversation of the tenant cannot be erased, and the others are
     - 2: something of it is unknown or erased already, or a generation is being made; nothing was erased
-    - 69: a server did not answer, or a conversation was written to all the time; what had begun is finished by
-      `eunoe erase replay`
+    - 69: a server did not answer, or a conversation was written to all the time; what had begun, or is asked for, is
+      finished by `eunoe erase replay`
     """
     wanted = ErasureWords(conversation, utterance or (), session, tenant, all_conversations)
     if (question := wanted.question) is not None and not yes and sys.stdin.isatty():
         typer.confirm(question, abort=True, err=True)
-    print_outcome(asyncio.run(_run(wanted, wait=wait, quiet=as_json)), as_json=as_json)
+    found = asyncio.run((_run if wanted.is_one else _run_tenant)(wanted, wait=wait, quiet=as_json))
+    _tell(found, as_json=as_json)
 
 
 @app.command()
@@ -155,12 +163,7 @@ def replay(as_json: Json = False) -> None:
     - 2: a generation is being made, or a server refuses the settings: the requests are kept
     - 69: a server did not answer
     """
-    found = asyncio.run(_replay(quiet=as_json))
-    for one in found.refused:
-        note(f"request {one.request_id}: {one.reason}")
-    print_outcome(found, as_json=as_json)
-    if found.refused:
-        raise typer.Exit(Exit.FAILED)
+    _tell(asyncio.run(_replay(quiet=as_json)), as_json=as_json)
 
 
 @app.command()
@@ -188,71 +191,67 @@ def verify(
         raise typer.Exit(Exit.FAILED)
 
 
+def _tell(found: WorkedOff, *, as_json: bool) -> None:
+    for one in found.refused:
+        note(f"request {one.request_id}: {one.reason}")
+    print_outcome(found, as_json=as_json)
+    if found.refused:
+        raise typer.Exit(Exit.FAILED)
+
+
 async def _plan(wanted: ErasureWords) -> list[Erasure]:
     async with opened_eraser(quiet=True, patient=wanted.is_one) as eraser:
-        return await _passed(wanted, eraser, eraser.plan)
+        found, requests = list[Erasure](), await wanted.requests(eraser)
+        if not requests:
+            raise wanted.none_there()
+        eraser.expect(one.key for one in requests)
+        for at in range(0, len(requests), TOGETHER):
+            plans = (_planned(eraser, one) for one in requests[at : at + TOGETHER])
+            found += [one for one in await asyncio.gather(*plans) if one is not None]
+        return found
 
 
-async def _passed(
-    wanted: ErasureWords,
-    eraser: Eraser,
-    step: Callable[[ErasureRequest], Awaitable[Erasure]],
-    outcome: WorkedOff | None = None,
-) -> list[Erasure]:
-    """The entries that a step makes; of a tenant, conversations of which nothing is left to erase are passed over.
-
-    One of which intake has not handled all is told in the ``outcome``, where there is one.
-    """
-
-    async def passed(request: ErasureRequest) -> Erasure:
+async def _planned(eraser: Eraser, request: ErasureRequest) -> Erasure | None:
+    """What would go; `None` for a conversation of a tenant of which nothing is left to erase."""
+    try:
         async with eraser.turn(request.key):
-            return await step(request)
-
-    found, requests = [], await wanted.requests(eraser)
-    eraser.expect(one.key for one in requests)
-    for at in range(0, len(requests), TOGETHER):
-        _report(eraser, "planned", at, len(requests))
-        some = requests[at : at + TOGETHER]
-        results = await asyncio.gather(*map(passed, some), return_exceptions=True)
-        for result in results:
-            if isinstance(result, ErasedAlready) and wanted.conversation is None:
-                continue
-            if isinstance(result, Unhandled) and outcome is not None:
-                outcome.waiting = outcome.waiting or result
-            elif isinstance(result, BaseException):
-                raise result
-            else:
-                found.append(result)
-    _report(eraser, "planned", len(requests), len(requests))
-    return found
+            return await eraser.plan(request)
+    except ErasedAlready:
+        if request.level is not ErasureLevel.TENANT:
+            raise
+        return None
 
 
 async def _run(wanted: ErasureWords, *, wait: bool, quiet: bool) -> WorkedOff:
     outcome = WorkedOff()
     async with opened_eraser(quiet=quiet, erases=True, patient=wanted.is_one) as eraser:
-        begun = await _passed(wanted, eraser, eraser.begin, outcome)
+        (begun,) = [await eraser.begin(one) for one in await wanted.requests(eraser)]
         if not wait:
-            count = counted(len(begun), "conversation")
-            note(f"recorded for {count}; `eunoe erase replay` carries it out", quiet=quiet)
+            note("recorded for 1 conversation; `eunoe erase replay` carries it out", quiet=quiet)
             return outcome
         with keeping_receipts(outcome):
-            await _carry_out(eraser, begun, outcome)
+            async with in_batches(eraser, outcome) as batches:
+                await batches.carry_out([(begun.key, partial(begun_before, [begun]))])
         return outcome
 
 
-async def _carry_out(eraser: Eraser, begun: Sequence[Erasure], outcome: WorkedOff) -> None:
-    async def one(at: int, erasure: Erasure) -> list[Erasure]:
-        _report(eraser, "conversations", at, len(begun))
-        return [erasure]
-
-    async with in_batches(eraser, outcome) as batches:
-        await batches.carry_out((erasure.key, partial(one, at, erasure)) for at, erasure in enumerate(begun))
-
-
-def _report(eraser: Eraser, phase: str, done: int, conversations: int) -> None:
-    """Show the progress over several conversations; that of one is told by its records."""
-    if conversations > 1:
-        eraser.report(phase, done, conversations)
+async def _run_tenant(wanted: ErasureWords, *, wait: bool, quiet: bool) -> WorkedOff:
+    """Ask for all conversations in the ledger, at once and for good, then carry out what waits in the tenant."""
+    outcome = WorkedOff()
+    async with opened_eraser(quiet=quiet, erases=True) as eraser:
+        await eraser.check_generations()
+        await eraser.ledger.request(*await wanted.requests(eraser))
+        if not (asked := await left_of(wanted, eraser.ledger)):
+            raise wanted.none_there()
+        note(f"asked to erase {asked}; what an interruption leaves is finished by `eunoe erase replay`", quiet=quiet)
+        try:
+            if wait:
+                await work_off(eraser, outcome, wanted.prefix)
+        except (Refused, Unavailable) as fault:
+            outcome.waiting = fault
+        if outcome.waiting is not None:
+            outcome.waiting = await to_be_continued(outcome.waiting, wanted, eraser.ledger)
+        return outcome
 
 
 async def _replay(*, quiet: bool) -> WorkedOff:

@@ -1,7 +1,7 @@
 """Parts that the commands which erase share: the words of their lines, an eraser, and what they print."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import uuid4
@@ -9,7 +9,7 @@ from uuid import uuid4
 from eunoe.deploy.cli.output import console, print_json
 from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.connect import connected_settings
-from eunoe.deploy.clients.erasures import open_erasures
+from eunoe.deploy.clients.erasures import open_erasures, waiting_erasures
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.event_loop import keep_for_good
 from eunoe.deploy.generations.erase.batch import WorkedOff
@@ -18,7 +18,7 @@ from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.run import HANDLED_S, Eraser
 from eunoe.deploy.generations.handled_log import StillWritten, Unhandled
 from eunoe.deploy.inspect.counted import counted
-from eunoe.schemas.erasure import Erasure, ErasureLevel, ErasureRequest
+from eunoe.schemas.erasure import Erasure, ErasureLedger, ErasureLevel, ErasureRequest
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.identity import conversation_key
 
@@ -68,10 +68,17 @@ class ErasureWords:
         """One request for each conversation."""
         if self.conversation is not None:
             return [self._request(self.key, None)]
-        keys = await eraser.conversations(conversation_key(self.tenant, "x").removesuffix("x"))
-        if not keys:
-            raise Refused(f"tenant {self.tenant!r} has no conversation")
+        keys = await eraser.conversations(self.prefix)
         return [self._request(key, ErasureLevel.TENANT) for key in keys]
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of the keys of all conversations of the tenant."""
+        return conversation_key(self.tenant, "x").removesuffix("x")
+
+    def none_there(self) -> Refused:
+        """The refusal where the tenant has no conversation."""
+        return Refused(f"tenant {self.tenant!r} has no conversation")
 
     def _request(self, key: str, level: ErasureLevel | None) -> ErasureRequest:
         return ErasureRequest(
@@ -149,6 +156,23 @@ def to_be_finished(fault: StillWritten) -> Unavailable:
     if isinstance(fault, Unhandled):
         return fault
     return Unavailable(f"{fault}: `eunoe erase replay` finishes what has begun there", fault.server)
+
+
+async def left_of(wanted: ErasureWords, ledger: ErasureLedger) -> str:
+    """The number of the tenant's conversations in which an erasure waits, as text; empty for none."""
+    keys = {key for key, _ in await waiting_erasures(ledger) if key.startswith(wanted.prefix)}
+    return counted(len(keys), "conversation") if keys else ""
+
+
+async def to_be_continued(
+    fault: Refused | Unavailable, wanted: ErasureWords, ledger: ErasureLedger
+) -> Refused | Unavailable:
+    """A fault for which conversations of a tenant wait, with their number and the command that goes on."""
+    left = "the rest"
+    with suppress(Unavailable):
+        left = await left_of(wanted, ledger) or left
+    told = f"{fault}; {left} of tenant {wanted.tenant!r} to be erased yet: `eunoe erase replay` goes on"
+    return Unavailable(told, fault.server) if isinstance(fault, Unavailable) else Refused(told)
 
 
 def _print_receipts(receipts: Sequence[Receipt], *, as_json: bool) -> None:

@@ -89,6 +89,20 @@ async def test_requests_wait_in_their_order(ledgers: list[ErasureLedger]) -> Non
         assert await ledger.requests("a/0") == [asked[0], asked[2]]
 
 
+async def test_many_are_requested_at_once_and_found_by_their_conversation_alone(ledgers: list[ErasureLedger]) -> None:
+    """`[ab]*` would be a pattern of Redis, and is a tenant's name in a policy."""
+    asked = [ErasureRequest(request_id="r", key=f"t/c{number}", at=START) for number in range(1_200)]
+    policies = [RetentionPolicy(request_id="p", key=name, at=START, days=1) for name in ("[ab]*", "a", "a b", "b*")]
+    for ledger in ledgers:
+        await ledger.request(*asked, asked[0])
+        await ledger.request()
+        assert sorted(one.key for one in await ledger.requests()) == sorted(one.key for one in asked)
+        assert await ledger.requests("t/c11") == [asked[11]]
+        for policy in policies:
+            await ledger.set_retention(policy)
+        assert [await ledger.retentions(one.key) for one in policies] == [[one] for one in policies]
+
+
 async def test_a_file_is_private_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "own" / "ledger.sqlite"
     await SqliteErasures(path).begin(erasure(1))

@@ -59,6 +59,9 @@ class Batches:
     """The first fault of a conversation, which waits until the others are done."""
     stopped: bool = False
     """Whether no further conversation is taken."""
+    total: int = 0
+    """The conversations that there are to do; 0: not known, and no progress over them is told."""
+    _done: int = 0
     _batch: list[Erased] = field(default_factory=list)
     _full_at: float = 0.0
     _finish_s: float = 0.0
@@ -83,6 +86,9 @@ class Batches:
                 if isinstance(result, BaseException | None):
                     self.eraser.release(key)
                 self._judge(key, result if isinstance(result, BaseException) else None)
+            self._done += len(some)
+            if self.total > 1:
+                self.eraser.report("conversations", self._done, self.total)
             if len(self._batch) >= MAX_BATCH or monotonic() >= self._full_at:
                 await self.finish()
 

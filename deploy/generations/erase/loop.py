@@ -15,8 +15,8 @@ from eunoe.deploy.generations.erase.batch import Batches, WorkedOff, in_batches
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.handled_log import Unhandled
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.erasure import Erasure, ErasureLedger, ErasureRefused, ErasureRequest
-from eunoe.schemas.errors import Refused, RequestRefused, Unavailable
+from eunoe.schemas.erasure import Erasure, ErasureLedger, ErasureLevel, ErasureRefused, ErasureRequest
+from eunoe.schemas.errors import ErasedAlready, Refused, RequestRefused, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -27,26 +27,30 @@ LEASE_S: Final = 20.0
 _TRY_S: Final = 0.5
 
 
-async def work_off(eraser: Eraser, outcome: WorkedOff | None = None) -> WorkedOff:
+async def work_off(eraser: Eraser, outcome: WorkedOff | None = None, prefix: str = "") -> WorkedOff:
     """Finish begun erasures, then carry out the requests: those of one conversation together, in their order.
 
     So a conversation is derived once for all that wait in it; files are rewritten once for several conversations. A
     request that is at fault itself is refused in the ledger, for good. One that meets an installation where nothing can
     be erased now stays, with those after it; one in a conversation that is still written to, or of which intake has not
     handled all, stays alone, and so does one that meets a fault. Raises `Unavailable` where several in a row do, and
-    `Refused` where a begun erasure has to wait; ``outcome`` has what was done before.
+    `Refused` where a begun erasure has to wait; ``outcome`` has what was done before. ``prefix``: of the keys of the
+    conversations that are looked at.
     """
     outcome = outcome or WorkedOff()
     async with replace(eraser, goes_on=True).kept() as kept, in_batches(kept, outcome) as batches:
-        unfinished = _failed_last(by_conversation(await kept.unfinished()), outcome.failed)
-        requested = _failed_last(by_conversation(await kept.requested()), outcome.failed)
-        kept.expect([*(some[0].key for some in unfinished), *(some[0].key for some in requested)])
-        await batches.carry_out((some[0].key, partial(_begun, some)) for some in unfinished)
+        unfinished = _failed_last(by_conversation(await kept.unfinished(), prefix), outcome.failed)
+        requested = _failed_last(by_conversation(await kept.requested(), prefix), outcome.failed)
+        keys = [*(some[0].key for some in unfinished), *(some[0].key for some in requested)]
+        batches.total = len(keys)
+        kept.expect(keys)
+        await batches.carry_out((some[0].key, partial(begun_before, some)) for some in unfinished)
         await batches.carry_out((some[0].key, partial(_begin, batches, some)) for some in requested)
     return outcome
 
 
-async def _begun(erasures: Sequence[Erasure]) -> Sequence[Erasure]:
+async def begun_before(erasures: Sequence[Erasure]) -> Sequence[Erasure]:
+    """Erasures that are in the ledger already, as what begins in their conversation (`Batches.carry_out`)."""
     return erasures
 
 
@@ -62,7 +66,10 @@ async def _begin(batches: Batches, requests: Sequence[ErasureRequest]) -> list[E
             try:
                 begun.append(await planning.begin(request))
             except RequestRefused as fault:
-                outcome.refused.append(await _refuse(batches.eraser.ledger, request, str(fault)))
+                refused = await _refuse(batches.eraser.ledger, request, str(fault))
+                if isinstance(fault, ErasedAlready) and request.level is ErasureLevel.TENANT:
+                    continue  # nothing of it is left, as was wanted
+                outcome.refused.append(refused)
             except Refused as fault:  # a login, a certificate, an embedder, a generation that is being made
                 outcome.waiting, batches.stopped = fault, True
                 break
@@ -78,11 +85,15 @@ async def _refuse(ledger: ErasureLedger, request: ErasureRequest, reason: str) -
     return refused
 
 
-def by_conversation(entries: Iterable[Entry]) -> list[list[Entry]]:
-    """The entries of each conversation together, in their order; conversations in the order of their first ones."""
+def by_conversation(entries: Iterable[Entry], prefix: str = "") -> list[list[Entry]]:
+    """The entries of each conversation together, in their order; conversations in the order of their first ones.
+
+    ``prefix``: of the keys of those that are wanted.
+    """
     found: dict[str, list[Entry]] = {}
     for entry in entries:
-        found.setdefault(entry.key, []).append(entry)
+        if entry.key.startswith(prefix):
+            found.setdefault(entry.key, []).append(entry)
     return list(found.values())
 
 

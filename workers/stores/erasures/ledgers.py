@@ -3,6 +3,8 @@
 Never the Redis of derived state: that may be thrown away, or restored from a backup that knows of no erasure.
 """
 
+import asyncio
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
@@ -30,6 +32,12 @@ SECRET_BYTES = 32
 
 Entry = ErasureRequest | Erasure | ErasureDone | ErasureRefused | RetentionPolicy
 EntryT = TypeVar("EntryT", ErasureRequest, Erasure, ErasureDone, ErasureRefused, RetentionPolicy)
+_TOGETHER = 500
+"""Entries that are on their way to Redis at the same time."""
+_SIGNS = re.compile(r"[*?\[\]\\]")
+"""Signs that a pattern of Redis gives a meaning."""
+_SCAN = 10_000
+"""Entries that Redis looks through in one command, some milliseconds."""
 _LEASE_SCRIPT = Script.load("lease")
 
 
@@ -52,9 +60,9 @@ def read_entries(form: type[EntryT], bodies: Iterable[str]) -> list[EntryT]:
 class StoredErasures(ABC):
     """The entries of an `ErasureLedger` by kind, over a store of them: each is added once, and read in order."""
 
-    async def request(self, request: ErasureRequest) -> None:
-        """Append a request, once."""
-        await self._add(REQUESTED, request)
+    async def request(self, *requests: ErasureRequest) -> None:
+        """Append requests, each once."""
+        await self._add(REQUESTED, *requests)
 
     async def requests(self, key: str | None = None) -> list[ErasureRequest]:
         """The requests about a conversation, or all."""
@@ -96,8 +104,8 @@ class StoredErasures(ABC):
         return await self._read(RETENTION, RetentionPolicy, tenant)
 
     @abstractmethod
-    async def _add(self, kind: str, entry: Entry) -> None:
-        """Append an entry; a second one of the same kind, key and request changes nothing."""
+    async def _add(self, kind: str, *entries: Entry) -> None:
+        """Append entries; a second one of the same kind, key and request changes nothing."""
 
     @abstractmethod
     async def _replace(self, kind: str, entry: Entry) -> None:
@@ -133,8 +141,9 @@ class MemoryErasures(StoredErasures):
         if self._lease[0] == owner:
             self._lease = ("", 0.0)
 
-    async def _add(self, kind: str, entry: Entry) -> None:
-        self._entries.setdefault((kind, entry.key, entry.request_id), entry)
+    async def _add(self, kind: str, *entries: Entry) -> None:
+        for entry in entries:
+            self._entries.setdefault((kind, entry.key, entry.request_id), entry)
 
     async def _replace(self, kind: str, entry: Entry) -> None:
         self._entries[kind, entry.key, entry.request_id] = entry
@@ -172,8 +181,9 @@ class RedisErasures(StoredErasures):
         """Give the right to erase back."""
         await self._redis.run(_LEASE_SCRIPT, [erasures_key(self._prefix, LEASE)], [owner, 0])
 
-    async def _add(self, kind: str, entry: Entry) -> None:
-        await self._write("HSETNX", kind, entry)
+    async def _add(self, kind: str, *entries: Entry) -> None:
+        for at in range(0, len(entries), _TOGETHER):
+            await asyncio.gather(*(self._write("HSETNX", kind, one) for one in entries[at : at + _TOGETHER]))
 
     async def _replace(self, kind: str, entry: Entry) -> None:
         await self._write("HSET", kind, entry)
@@ -183,9 +193,20 @@ class RedisErasures(StoredErasures):
         await self._redis.command(command, erasures_key(self._prefix, kind), field, entry.model_dump_json())
 
     async def _read(self, kind: str, form: type[EntryT], key: str | None) -> list[EntryT]:
-        found = as_table(await self._redis.command("HGETALL", erasures_key(self._prefix, kind)))
+        name = erasures_key(self._prefix, kind)
+        found = as_table(await self._redis.command("HGETALL", name)) if key is None else await self._of(name, key)
         entries = read_entries(form, found.values())
         return sorted((one for one in entries if key in (None, one.key)), key=lambda one: one.at)
+
+    async def _of(self, name: str, key: str) -> dict[str, str]:
+        """The entries of one conversation or tenant by their fields; Redis sends no others, but for names like it."""
+        pattern = _SIGNS.sub(r"\\\g<0>", key) + " *"
+        found, cursor = dict[str, str](), 0
+        while True:
+            after, part = await self._redis.command("HSCAN", name, cursor, "MATCH", pattern, "COUNT", _SCAN)
+            found |= as_table(part)
+            if not (cursor := int(after)):
+                return found
 
 
 class AppliedErasures:

@@ -55,8 +55,14 @@ class SqliteErasures(StoredErasures):
         """Give the right to erase back."""
         await self._change(_RELEASE, (owner,))
 
-    async def _add(self, kind: str, entry: Entry) -> None:
-        await self._change(_ADD, (kind, entry.key, entry.request_id, entry.model_dump_json()))
+    async def _add(self, kind: str, *entries: Entry) -> None:
+        rows = [(kind, one.key, one.request_id, one.model_dump_json()) for one in entries]
+
+        def add() -> None:
+            with self._opened() as file:
+                file.executemany(_ADD, rows)
+
+        await asyncio.to_thread(add)
 
     async def _replace(self, kind: str, entry: Entry) -> None:
         await self._change(_CHANGE, (entry.model_dump_json(), kind, entry.key, entry.request_id))

@@ -1,5 +1,6 @@
 """Commands that erase beside a conversation that is written to all the time: receipts of the others, then code 69."""
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -22,7 +23,7 @@ from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.handled_log import StillWritten, Unhandled
 from eunoe.deploy.inspect.differences import GenerationDiff
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.erasure import Erasure, ErasureLevel, ErasureRequest
+from eunoe.schemas.erasure import Erasure, ErasureDone, ErasureLevel, ErasureRequest
 from eunoe.schemas.errors import ErasedAlready, Unavailable
 from eunoe.workers.stores.erasures.ledgers import MemoryErasures
 
@@ -62,13 +63,25 @@ class Twin(Eraser):
         return Erased(erasures, 0, (), Outcome({}, (), ()))
 
     async def finish(self, batch: Sequence[Erased]) -> Finished:
+        for one in (each for erased in batch for each in erased.erasures):
+            await self.ledger.finish(ErasureDone(request_id=one.request_id, key=one.key, at=NOW, receipt="{}"))
         return Finished([receipt_of(one.key) for one in batch])
 
-    async def unfinished(self, key: str | None = None) -> list[Erasure]:
-        return [cast("Erasure", asked(key)) for key in self.there]
+    @asynccontextmanager
+    async def planning(self) -> AsyncIterator[Any]:
+        yield self
 
-    async def requested(self) -> list[ErasureRequest]:
-        return []
+    async def check_generations(self) -> None:
+        pass
+
+    async def sessions(self, key: str) -> int:
+        return 1
+
+    async def unfinished(self, key: str | None = None) -> list[Erasure]:
+        """Those of the ledger; where nothing is asked for, one in each conversation."""
+        if not await self.ledger.requests():
+            return [cast("Erasure", asked(key)) for key in self.there]
+        return await self.ledger.erasures()
 
 
 def asked(key: str) -> ErasureRequest:
@@ -80,6 +93,7 @@ def code_of(
     there: Sequence[str],
     arguments: Sequence[str],
     opened_with: list[dict[str, bool]] | None = None,
+    ledger: MemoryErasures | None = None,
 ) -> int:
     """The exit code of a command where the tenant has these conversations; how it opens its eraser is noted."""
 
@@ -87,7 +101,7 @@ def code_of(
     async def opened(**how: bool) -> AsyncIterator[Eraser]:
         if opened_with is not None:
             opened_with.append(how)
-        yield Twin(Settings(), MemoryErasures(), there=tuple(there))
+        yield Twin(Settings(), ledger or MemoryErasures(), there=tuple(there))
 
     async def outdated(*_: object) -> list[ErasureRequest]:
         return [asked(key) for key in there]
@@ -124,7 +138,7 @@ def test_receipts_of_the_others_are_printed_and_the_busy_one_is_told(
     assert code == Exit.UNAVAILABLE
     assert [one["request_id"] for one in json.loads(out)] == ["acme/a", "acme/b"]
     assert BUSY in err.decode()
-    assert FINISHES in err.decode()
+    assert "`eunoe erase replay`" in err.decode()
 
 
 @pytest.mark.parametrize(
@@ -196,6 +210,8 @@ def test_a_tenant_is_erased_also_where_one_of_its_conversations_was_before(
     out, err = capfdbinary.readouterr()
     assert (code, err) == (Exit.OK, b"")
     assert [one["request_id"] for one in json.loads(out)] == ["acme/a", "acme/f"]
+    assert code_of(monkeypatch, [], command) == Exit.USAGE
+    assert b"tenant 'acme' has no conversation" in capfdbinary.readouterr().err
     assert code_of(monkeypatch, [ERASED], ["erase", "erased", "--tenant", "acme"]) == Exit.USAGE
     assert b"already erased" in capfdbinary.readouterr().err
 
@@ -209,6 +225,29 @@ def test_conversations_of_a_tenant_wait_for_none_of_which_intake_is_behind(
     assert (code, [one["request_id"] for one in json.loads(out)]) == (Exit.UNAVAILABLE, ["acme/a", "acme/f"])
     assert f"{AHEAD}: intake has not handled 1" in err.decode()
     assert FINISHES not in err.decode(), "nothing has begun there"
+
+
+async def test_all_of_a_tenant_is_asked_for_before_the_first_fault_and_finished_by_another_run(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+):
+    ledger, there = MemoryErasures(), [f"{AWAY}1", f"{AWAY}2", f"{AWAY}3", "acme/a", "other/b"]
+    command = ["erase", "run", "--tenant", "acme", "--all-conversations"]
+    monkeypatch.setattr(batch, "TOGETHER", 1)
+    code = await asyncio.to_thread(code_of, monkeypatch, there, command, None, ledger)
+    err = capfdbinary.readouterr().err.decode()
+    assert (code, [one.key for one in await ledger.requests()]) == (Exit.UNAVAILABLE, there[:4])
+    assert "asked to erase 4 conversations" in err
+    assert "4 conversations of tenant 'acme' to be erased yet: `eunoe erase replay` goes on" in err
+    # those servers answer again; a killed run had taken one conversation out of the list before it was done
+    gone = Erasure(request_id="killed", key="acme/gone", level=ErasureLevel.TENANT, at=NOW, until=1, salt="s")
+    await ledger.begin(gone)
+    monkeypatch.setattr(Twin, "erase", erased_at_once)
+    assert await asyncio.to_thread(code_of, monkeypatch, ["acme/a"], command, None, ledger) == Exit.OK
+    assert {one.key for one in await ledger.done()} == {*there[:4], "acme/gone"}
+
+
+async def erased_at_once(_: Twin, erasures: Sequence[Erasure]) -> Erased:
+    return Erased(erasures, 0, (), Outcome({}, (), ()))
 
 
 @pytest.mark.parametrize(
