@@ -21,6 +21,8 @@ BATCH_BYTES: Final = 131_072
 """Bytes of one batch: aiokafka's default of 16 kB holds three records of a session, and each batch is a round trip."""
 CLOSE_SECONDS: Final = 5.0
 """Longest wait for the connections to close once nothing is sent any more."""
+STOP_SECONDS: Final = 1.0
+"""Longest wait, at the stop of a publisher, for what is buffered: whoever waits for it gives up, or is cancelled."""
 _IDEMPOTENCE_HINT = "; a broker without idempotent producers needs EUNOE_BROKER__IDEMPOTENT=false"
 
 
@@ -159,7 +161,7 @@ class ReplacedProducer:
         self._is_open = True
 
     async def stop(self) -> None:
-        """Send what is buffered and disconnect, within the request timeout or a few seconds more."""
+        """Send what is buffered, for a second at the longest, and disconnect; what is left raises in its senders."""
         self._is_open = False
         if self._opening is not None:
             with suppress(EunoeError):
@@ -168,7 +170,7 @@ class ReplacedProducer:
             self._retire(self._in_use)
         if self._closing:
             try:
-                await asyncio.wait(self._closing)
+                await asyncio.wait(self._closing, timeout=STOP_SECONDS)
             finally:
                 await cancelled(*self._closing)
 

@@ -81,7 +81,7 @@ class KafkaPublisher:
         await self._producer.start()
 
     async def stop(self) -> None:
-        """Send buffered messages and disconnect; those that no broker takes within the request timeout are dropped."""
+        """Send buffered messages and disconnect; those that no broker takes within a second are dropped."""
         await self._producer.stop()
 
     async def publish(self, messages: Sequence[Message]) -> list[RecordPlace]:

@@ -255,6 +255,20 @@ async def test_a_broker_that_hangs_does_not_keep_a_publisher_from_stopping(
 
 
 @pytest.mark.usefixtures("left_behind")
+async def test_a_publisher_that_stops_waits_for_no_request_timeout(broker: CountingBroker) -> None:
+    kafka = KAFKA.model_copy(update={"request_timeout_ms": 30_000})
+    publisher = KafkaPublisher(kafka, TopicNames())
+    await publisher.start()
+    broker.answers.clear()
+    sending = asyncio.create_task(send(publisher, b"1"))
+    await asyncio.sleep(0.1)
+    async with asyncio.timeout(20):
+        await publisher.stop()
+    with pytest.raises(Unavailable):
+        await sending
+
+
+@pytest.mark.usefixtures("left_behind")
 async def test_a_batch_that_waits_to_be_repeated_is_given_up_too(broker: CountingBroker) -> None:
     async with started() as publisher:
         broker.leaders = {0: 1, 1: 2}
