@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Waiting = Callable[[Unavailable], AbstractContextManager[object]]
-"""What surrounds a wait for a server that is away."""
+"""Gives the context around a wait for a server that is away."""
 
 FIRST_LOG_INTERVAL_S = 10.0
 LONGEST_LOG_INTERVAL_S = 600.0

@@ -89,9 +89,9 @@ class Committer:
     async def commit(self, scope: Scope, commit: Commit) -> None:
         """Run the transaction and send its outbox.
 
-        Nothing is done where another process has committed: it raises `StaleState` in the owner of the partition, which
-        decides anew on what is there now, and `Fenced` in any other. Raises `WritesLost` where the store lost what was
-        read, and `Unavailable`.
+        Nothing is done where another process has committed: it raises `StaleState` in the owner of the partition, and
+        for a request, to handle the event anew on what is there now; else `Fenced`. Raises `WritesLost` where the store
+        lost what was read, and `Unavailable`.
         """
         with self.sender.meter.timed(Part.APPLYING), span("commit"):
             commit = await self._pinned(scope, commit)
@@ -104,8 +104,7 @@ class Committer:
                     " or the conversation went to the cold store and came back"
                 )
             self.sender.meter.fenced += 1
-            if self.loss_detector is not None and await self.loss_detector.owns(scope):
-                # the other one slept through a rebalance, and its last commit came first: it is no reason to end here
+            if await self._goes_on(scope):
                 raise StaleState(f"{scope.stage}: {scope.key} was changed by a process that had owned it before")
             raise Fenced(f"{scope.stage}: another process has applied a later event of {scope.key}")
         self.sender.meter.commits += 1
@@ -113,6 +112,15 @@ class Committer:
         if commit.outbox is not None:
             await self.sender.send(scope, commit.outbox)
             self._note(scope, commit, sent=True)
+
+    async def _goes_on(self, scope: Scope) -> bool:
+        """Whether this process goes on where another one committed first.
+
+        So does the owner of the partition: the other slept through a rebalance. Of a request nothing else follows.
+        """
+        if scope.request_id:
+            return True
+        return self.loss_detector is not None and await self.loss_detector.owns(scope)
 
     def _note(self, scope: Scope, commit: Commit, *, sent: bool) -> None:
         if self.loss_detector is not None:

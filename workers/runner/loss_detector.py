@@ -64,7 +64,7 @@ SeenLedgers = CacheBySize[Scope, _Seen]
 
 
 def seen_ledgers() -> SeenLedgers:
-    """What all stages of a process remember together."""
+    """An empty memory of ledgers, which all stages of a process share."""
     return CacheBySize(SEEN_BYTES, "ledgers seen")
 
 

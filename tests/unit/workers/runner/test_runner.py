@@ -21,6 +21,7 @@ from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.replies import Reply
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import read_dead_letter
+from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.position import record_log_time
 from eunoe.streams.record import Revoked
 from eunoe.streams.topics import Topic
@@ -185,6 +186,26 @@ async def test_the_owner_of_a_partition_goes_on_where_a_process_that_owned_it_be
     later = LossDetector(STAGES["segment"], positions, 1, StageMeter())
     await later.begin("sessions", 0, {}, 0)
     assert (await later.owns(bench.scope), await detector.owns(bench.scope)) == (True, False)
+
+
+async def test_an_ask_that_another_process_answered_first_ends_none_of_them():
+    pipeline, stores = make_pipeline(), Stores()
+    await pipeline.produce(utterance(1, ask=Ask(request_id="r")))
+    (asked,) = pipeline.log.records(Topic.REPLY_CONTEXTS)
+
+    def respond(stage: object, meter: StageMeter) -> Runner:
+        sender = Sender(stores.state, stores.index, stores.log_positions, MemoryLog(partitions=4), meter)
+        context = RunnerContext(settings=QUICK, now=lambda: record_log_time(asked))
+        return Runner(STAGES["respond"], stage, sender, stores.state, LogPlace(0, 4), context)
+
+    class Overtaken:
+        async def decide(self, work: Work) -> Outcome:
+            await respond(Script(Decision()), first).handle(asked, Lease())
+            return Decision()
+
+    first, meter = StageMeter(), StageMeter()
+    await respond(Overtaken(), meter).handle(asked, Lease())
+    assert (first.commits, meter.fenced, meter.ignored, meter.commits) == (1, 1, 1, 0)
 
 
 async def test_a_process_whose_partition_another_one_took_is_fenced():
