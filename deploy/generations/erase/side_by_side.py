@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 MAX_SESSIONS: Final = 1_000
-"""Sessions that all conversations in work have together: some 0.12 MB for each of ten lines."""
+"""Sessions that all conversations in work have together: some 0.2 MB for each of ten lines."""
 
 
 @dataclass(slots=True)
