@@ -212,7 +212,7 @@ async def _plan(wanted: ErasureWords) -> list[Erasure]:
 
 
 async def _planned(eraser: Eraser, request: ErasureRequest) -> Erasure | None:
-    """What would go; `None` for a conversation of a tenant of which nothing is left to erase."""
+    """The entry that a request would make; `None` where nothing is left to erase in a conversation of a tenant."""
     try:
         async with eraser.turn(request.key):
             return await eraser.plan(request)
