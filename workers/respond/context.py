@@ -14,7 +14,7 @@ from eunoe.schemas.replies import LeftOut, LeftOutReason, Source
 from eunoe.workers.respond.left_out import MOST, few, left_out
 from eunoe.workers.text.passages import GAP, cut_passages, excerpt_spans
 from eunoe.workers.text.printed_names import printed_name
-from eunoe.workers.text.statements import sentence_spans
+from eunoe.workers.text.sentences import sentence_spans
 from eunoe.workers.text.tokens import count_tokens
 
 T = TypeVar("T")

@@ -2,6 +2,7 @@
 
 import re
 
+from eunoe.workers.text.capitals import CAPITAL
 from eunoe.workers.text.guarded import GuardedPattern
 
 _TOLD = r"[^\s,;!?]{1,40}"
@@ -22,10 +23,16 @@ _ANNOUNCED = re.compile(
 _SORRY = re.compile(
     r"\W{0,3}(?:(?:oh|oops|ah|sorry|no(?=,| wait)|wait|hold on)\b\W{1,3}){1,3}"
     r"(?:(?:it|that)(?:['’]s| is| was| should be)|make (?:it|that)|"
-    r"(?:(?:on|at|in|the) ){0,2}(?:\w{3,9} )?\d[\d:.]{0,12}\w{0,2}(?: \w{1,10})?(?=\W{0,3}\Z|[.,;!]))",
+    r"(?:(?:on|at|in|the) ){0,2}(?:\w{3,9} )?\d[\d:./]{0,12}\w{0,2}(?: \w{1,10}){0,3}(?=\W{0,3}\Z|[.,;!]))",
     re.IGNORECASE,
 )
 """The same, where both tell a figure."""
+_RIGHT_AWAY = re.compile(
+    rf"\W{{0,3}}(?:(?:oh|oops|ah|sorry|no|wait|actually)\b\W{{1,3}}){{1,4}}(?:(?:on|at|in|the|to|with) ){{0,2}}"
+    rf"{CAPITAL}[\w'’-]{{1,30}}(?: {CAPITAL}[\w'’-]{{1,30}})?\W{{0,3}}\Z",
+)
+"""A name alone after a "no" or "sorry", in the line of the name that it takes the place of: "No, Thursday."."""
+_CAPITALIZED = re.compile(rf"(?<=\w ){CAPITAL}")
 _FIGURE = re.compile(r"\b\d")
 _WORD = re.compile(r"\w+(?:[:.,'’-]\w+)*")
 _LEAST_CHARS = 2
@@ -40,6 +47,13 @@ def announces_correction(later: str, earlier: str) -> bool:
     """Whether a line corrects its speaker's line right before it, as it says itself: "Sorry, it's May 4"."""
     if _ANNOUNCED.match(later):
         return True
+    return _SORRY.match(later) is not None and has_figure(later) and has_figure(earlier)
+
+
+def corrects_within(later: str, earlier: str) -> bool:
+    """Whether a sentence corrects the one right before it in its line: "June 15. No, sorry, July 15."."""
+    if _RIGHT_AWAY.match(later[:1].lower() + later[1:]) is not None:
+        return _CAPITALIZED.search(earlier) is not None
     return _SORRY.match(later) is not None and has_figure(later) and has_figure(earlier)
 
 

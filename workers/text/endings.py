@@ -9,7 +9,7 @@ _OFF = r"off (?:the |my )?(?!(?:to|for|on|at|in|with|work|duty|sick|today|now|ag
 """The thing that one takes no more: "off sertraline", not "off to work"."""
 _END = GuardedPattern(
     r"n['’]t (?:\w+ ){0,4}any ?more\b|"
-    r"\b(?:no longer|not (?:\w+ ){0,3}any ?more|broken? (?:up|off)|split up|separated|divorced|moved out|"
+    r"\b(?:no longer|no more|not (?:\w+ ){0,3}any ?more|broken? (?:up|off)|split up|separated|divorced|moved out|"
     r"(?:is|are|was|were|has been|have been) (?:off|over|cancell?ed|called off|gone|dead|closed)|"
     r"cancell?ed|called off|gave up|given up|got rid of|gave away|sold|quit|resigned|retired|laid off|fired from|"
     r"passed away|died|have left|has left|I left|we left|stopped|put (?:down|to sleep)|fell through|"

@@ -8,7 +8,7 @@ from eunoe.schemas.memory import MemoryKind
 from eunoe.workers.text.bounds import MAX_SENTENCES, without_middle
 from eunoe.workers.text.kinds import is_past_form
 from eunoe.workers.text.periods import Period, periods_in
-from eunoe.workers.text.statements import sentence_spans
+from eunoe.workers.text.sentences import sentence_spans
 
 _UNTIL = re.compile(
     r"\b(?P<how>until|till|through|thru|up to)(?: (?:about|around|early|late|mid))? (?:the )?$", re.IGNORECASE

@@ -13,7 +13,7 @@ from eunoe.workers.text.lasting import without_request
 from eunoe.workers.text.person import in_third_person
 from eunoe.workers.text.statements import Statement
 
-EXTRACTION = "extraction/7"
+EXTRACTION = "extraction/8"
 """Version of these rules; part of the provenance."""
 
 NEAR = 8

@@ -11,7 +11,7 @@ from eunoe.schemas.memory import MemoryKind
 from eunoe.workers.text.bounds import without_middle
 from eunoe.workers.text.guarded import GuardedPattern
 from eunoe.workers.text.salience import is_change
-from eunoe.workers.text.statements import sentence_spans
+from eunoe.workers.text.sentences import sentence_spans
 from eunoe.workers.text.verbs import is_base, is_past, third_person
 from eunoe.workers.text.vital import is_vital
 from eunoe.workers.text.words import NUMBER_WORDS

@@ -140,6 +140,12 @@ _TOLD_TO_REMEMBER = re.compile(
     r"(?:for the record|fyi|just so you know|for your information)(?:, ?|: ?| )(?=\w))",
     re.IGNORECASE,
 )
+_REMEMBER_IT = re.compile(
+    r"\W{0,3}(?:(?:please|so|and|oh|just|can you|could you),? ){0,3}(?:remember|note|keep in mind|don['’]t forget|"
+    r"do not forget|make a note of|write down) (?:that|this|it)(?: please)?(?:, please)?\W{0,3}\Z",
+    re.IGNORECASE,
+)
+"""A request to remember what was said right before it."""
 _YOU = re.compile(r"\byou(?:rs?|rself)?\b", re.IGNORECASE)
 """Whoever says "remember that you can ..." gives advice."""
 _ADDRESSES = re.compile(
@@ -160,6 +166,8 @@ def is_lasting(sentence: str) -> bool:
     """
     if asks_to_remember(sentence):
         return True
+    if wants_remembered(sentence):
+        return False
     lower = sentence.lower()
     for words, pattern in _FACTS:
         if _has_one(lower, words) and _tells(pattern, sentence):
@@ -227,6 +235,11 @@ def asks_to_remember(sentence: str) -> bool:
     """Whether the sentence asks that what it says be remembered: "Could you remember that I am vegan?"."""
     found = _TOLD_TO_REMEMBER.match(sentence)
     return found is not None and _YOU.search(sentence, found.end()) is None
+
+
+def wants_remembered(sentence: str) -> bool:
+    """Whether the sentence asks that what was said right before it be remembered: "Please remember that."."""
+    return _REMEMBER_IT.match(sentence) is not None
 
 
 def without_request(sentence: str) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from eunoe.workers.text.statements import sentence_spans
+from eunoe.workers.text.sentences import sentence_spans
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.tokens import count_tokens, token_cuts
 

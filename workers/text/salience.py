@@ -29,7 +29,10 @@ _CHANGE = GuardedPattern(
     r"(?:bought|sold|lost|won|launched|opened|closed|published|finished|passed|failed|changed|switched)|"
     r"got (?:a|an|my|the|into|hired|fired(?! up)|accepted|promoted|rid)|is over|are over|better now|"
     r"(?:became|turned|went|gone) (?:vegan|vegetarian)|"
-    r"back to (?:work|normal|school)|can (?:\w+ ){1,6}again|broke down|got (?:sick|ill|well|better))\b",
+    r"back to (?:work|normal|school)|can (?:\w+ ){1,6}again|broke down|"
+    r"(?:i|we)(?:['’]m| am|['’]re| are)? (?:eat|drink|smok|driv|walk)\w{0,3} (?:[\w'’-]{1,30} ){0,4}again|"
+    r"no more \w{1,30} for (?:me|us)|"
+    r"got (?:sick|ill|well|better))\b",
     re.IGNORECASE,
 )
 _OFF = GuardedPattern(
@@ -76,7 +79,7 @@ _REACTION = GuardedPattern(
     re.IGNORECASE,
 )
 _BACKWARD = re.compile(
-    r"^\W*(?:(?:and|but|so|because|then|also) )?(?:he|she|it|they|that|this|these|those|his|her|their|its|"
+    r"^\W*(?:(?:and|but|so|because|then|also|now) )?(?:he|she|it|they|that|this|these|those|his|her|their|its|"
     r"the same|both|one|such)(?:['’]\w+)?\b",
     re.IGNORECASE,
 )

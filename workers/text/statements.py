@@ -1,17 +1,19 @@
 """Splits a line into statements: sentences joined with those that refer back to them, without interjections."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 
 from eunoe.schemas.events import Line
 from eunoe.workers.text.bounds import MAX_SENTENCES, without_middle
 from eunoe.workers.text.brackets import without_brackets
 from eunoe.workers.text.caches import cached_by_length, total_chars
+from eunoe.workers.text.corrections import corrects_within
 from eunoe.workers.text.drafts import MAX_TEXT_CHARS
+from eunoe.workers.text.interjections import is_ironic, without_asides, without_interjections
 from eunoe.workers.text.language import is_english
-from eunoe.workers.text.lasting import asks_to_remember, is_lasting
+from eunoe.workers.text.lasting import asks_to_remember, is_lasting, wants_remembered
 from eunoe.workers.text.salience import (
     FOREIGN_THRESHOLD,
     THRESHOLD,
@@ -21,41 +23,15 @@ from eunoe.workers.text.salience import (
     refers_back,
     salience,
 )
+from eunoe.workers.text.sentences import sentence_spans
+from eunoe.workers.text.supposed import takes_back, told_as_true
 from eunoe.workers.text.terms import STOPWORDS
 from eunoe.workers.text.vital import is_vital, leans_back, tells_treatment
 
-_SENTENCE = re.compile(
-    # a run of marks before a space or a quotation mark; a long run wherever it stands; a mark inside a word
-    r"[^.!?…。！？]*(?:[.!?…]{1,64}(?=\s|[\"'”’)]|$)|[.!?…]{65,}|[.!?…](?=\S)|[。！？]+|$)[\"”)]*"
-)
-_ABBREVIATED = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Prof|vs|etc|e\.g|i\.e|a\.m|p\.m|No)|\b[A-Z])\.$")
-_ABBREVIATED_CHARS = 8
-"""More characters than an abbreviation has."""
-_INTERJECTION = re.compile(
-    r"^(?:(?:oh|wow|yeah|yep|yes|yup|no|nope|well|hey|hi|hello|ha|haha|actually|anyway|ok|okay|sure|so|hmm|aw|man|"
-    r"luckily|honestly|(?:it )?turn(?:s|ed) out(?: that)?|by the way|btw|thanks|thank you|good|true|right|and|"
-    r"but|plus|also|because|definitely|absolutely|"
-    r"speaking of which)\b[,:;!.\s–—-]+)+",
-    re.IGNORECASE,
-)
-_IRONY = re.compile(
-    r"^\W*(?:oh,? (?:sure|yeah,? sure|of course)|yeah,? (?:right|sure)|(?:sure|right),? because|as if)\b.{0,60}"
-    r"\b(?:love|adore|enjoy|like|thrilled|delighted|happy|can['’]t wait|dream|favou?rite)\b",
-    re.IGNORECASE,
-)
-"""An opening that is seldom meant, before praise: "Oh sure, I love being shouted at"."""
 _MOST_SENTENCES = 3
 _SHORT_WORDS = 6
 _MOST_ADDRESSED = 32
 _LEAST_COMMON = 0.15
-_ORDINAL = re.compile(
-    r"(?<!\S)\d{1,2}\. {1,2}"
-    r"(?:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember|(?:Jan|Feb|Apr|Aug|Sept?|Okt|Nov|Dez)\.)"
-)
-"""A day of a month in German, whose mark ends no sentence: "am 14. März"."""
-_ORDINAL_CHARS = 3
-_MONTH_CHARS = 12
-_ASIDE = re.compile(r",? (?:but|so|and) (?:please )?(?:do not|don['’]t) (?:tell|ask|worry|laugh|judge)\b[^.!?]*")
 _SPELLED = {
     "i": "I", "i'm": "I'm", "i've": "I've", "i'll": "I'll", "i'd": "I'd", "im": "I'm", "ive": "I've", "dont": "don't",
     "doesnt": "doesn't", "didnt": "didn't", "cant": "can't", "isnt": "isn't", "arent": "aren't", "wasnt": "wasn't",
@@ -71,9 +47,15 @@ _INTRODUCTION = re.compile(
     r"(?:,| –| -|;| and)(?: and| but)? (?=(?:I|I['’]\w{1,2}|my|we|we['’]\w{1,2}|our)\b)",
     re.IGNORECASE,
 )
-_AND_I = re.compile(r",? and (?=I(?:['’]m|['’]ve)?\b)")
+_AND_I = re.compile(r",? (?:and|but) (?=I(?:['’]m|['’]ve)?\b)")
 _MEANT = re.compile(r"I mean(?:t| (?!it\b|that\b|what\b|well\b|business\b)\S)", re.IGNORECASE)
 """The beginning of a sentence that takes back what the one before it says: "I mean Schmidt"."""
+_DONE_WITH_IT = re.compile(
+    r"\W{0,3}(?:(?:but|and|then|later|luckily|so),? ){0,2}(?:I|we)(?:['’]ve| have)? (?:\w{1,20} ){0,2}?"
+    r"(?:found|sold|lost|returned|cancell?ed|quit|fixed|repaired|gave) (?:it|them)\b",
+    re.IGNORECASE,
+)
+"""The beginning of a sentence that tells what became of the thing before it: "I found it again"."""
 _BEFORE = re.compile(
     r"\b(?:there|it|its|they|them|their|this|that|these|those|then|he|him|his|she|her)\b", re.IGNORECASE
 )
@@ -112,10 +94,21 @@ class _Group:
 
 def statements_in(lines: Sequence[Line]) -> list[Statement]:
     """The statements of the lines that are evidence, in order; replies from memory state nothing."""
-    evidence = [(number, line) for number, line in enumerate(lines) if line.is_evidence]
+    evidence = _meant([(number, line) for number, line in enumerate(lines) if line.is_evidence])
     speakers = sorted({line.speaker for line in lines})
     english = is_english([line.text for _, line in evidence])
     return [statement for number, line in evidence for statement in statements_of(number, line, speakers, english)]
+
+
+def _meant(lines: Sequence[tuple[int, Line]]) -> list[tuple[int, Line]]:
+    """The numbered lines without those that their speakers take back as a joke with their next line."""
+    joked: set[int] = set()
+    last: dict[str, int] = {}  # speaker → number of their last line
+    for number, line in lines:
+        if line.speaker in last and takes_back(line.text):
+            joked.add(last[line.speaker])
+        last[line.speaker] = number
+    return [(number, line) for number, line in lines if number not in joked]
 
 
 def statements_of(number: int, line: Line, speakers: Collection[str], english: bool) -> list[Statement]:
@@ -156,8 +149,11 @@ def _group(sentences: list[str], speakers: Collection[str], english: bool) -> _G
     clear = english and not refers_back(sentences[0])
     change = clear and any(is_change(sentence) for sentence in sentences)
     vital = (clear or (english and tells_treatment(sentences[0]))) and any(map(is_vital, sentences))
-    lasting = clear and any(is_lasting(sentence) for sentence in sentences)
-    return _Group(" ".join(sentences), _score(sentences, speakers, english), change, vital, lasting)
+    told = [sentence for sentence in sentences if not (english and wants_remembered(sentence))]
+    is_asked = 0 < len(told) < len(sentences)
+    lasting = clear and (is_asked or any(map(is_lasting, sentences)))
+    score = _score(sentences, speakers, english)
+    return _Group(" ".join(told or sentences), max(score, 0.0) if is_asked else score, change, vital, lasting)
 
 
 def _score(group: list[str], speakers: Collection[str], english: bool) -> float:
@@ -170,51 +166,34 @@ def _sentences(text: str, speakers: Collection[str], english: bool) -> list[str]
     pieces = (without_middle(text[start:end]) for start, end in islice(sentence_spans(text), MAX_SENTENCES))
     if not english:
         return [piece for piece in pieces if piece]
-    bare = (_bare(piece, speakers) for piece in pieces)
+    told = told_as_true(list(pieces))
+    bare = (_bare(piece, before, speakers) for before, piece in pairwise(["", *told]))
     return [clause for sentence in bare if sentence for clause in _facts_of(sentence)]
 
 
 def _facts_of(sentence: str) -> list[str]:
-    """The clauses of a sentence, each a sentence, where all state lasting facts: one may change without the others."""
+    """The clauses of a sentence, each a sentence, where all state lasting or vital facts: one may change alone."""
     clauses = _AND_I.split(sentence)
-    if len(clauses) == 1 or any(map(_BEFORE.search, clauses[1:])) or not all(map(is_lasting, clauses)):
+    if len(clauses) == 1 or any(map(_BEFORE.search, clauses[1:])) or not all(map(_states_fact, clauses)):
         return [sentence]
     return [*(f"{clause}." for clause in clauses[:-1]), clauses[-1]]
 
 
-def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
-    """(start, end) of each sentence of a text without line breaks."""
-    start = end = 0
-    for found in _SENTENCE.finditer(text):
-        written = found.group()
-        piece = written.strip()
-        first = found.end() - len(written.lstrip())
-        if piece and start < end and not _goes_on(text, start, end, first):
-            yield start, end
-            start = first
-        if piece:
-            end = first + len(piece)
-    if start < end:
-        yield start, end
+def _states_fact(clause: str) -> bool:
+    return is_lasting(clause) or is_vital(clause)
 
 
-def _goes_on(text: str, start: int, end: int, first: int) -> bool:
-    """Whether the sentence from ``start`` to ``end`` goes on at ``first``: the mark was that of an abbreviation or
-    stands inside a word or a number.
+def _bare(sentence: str, before: str, speakers: Collection[str]) -> str:
+    """The sentence without interjections and without the name of the person addressed.
+
+    One that takes back the sentence ``before`` it stays: its "no" says so.
     """
-    if end == first and text[end - 1] in ".!?…" and text[first].isalnum():
-        return True
-    if _ABBREVIATED.search(text[max(start, end - _ABBREVIATED_CHARS) : end]):
-        return True
-    return _ORDINAL.search(text[max(start, end - _ORDINAL_CHARS - 1) : first + _MONTH_CHARS]) is not None
-
-
-def _bare(sentence: str, speakers: Collection[str]) -> str:
-    """The sentence without interjections and without the name of the person addressed."""
-    if not _WORD.search(sentence) or _IRONY.search(sentence):
+    if not _WORD.search(sentence) or is_ironic(sentence):
         return ""
-    bare = _ASIDE.sub("", _INTERJECTION.sub("", _without_address(sentence, speakers))).strip()
-    bare = _INTERJECTION.sub("", _without_address(bare, speakers)).strip()
+    if corrects_within(sentence, before):
+        return sentence
+    bare = without_asides(without_interjections(_without_address(sentence, speakers))).strip()
+    bare = without_interjections(_without_address(bare, speakers)).strip()
     bare = _spelled(_without_introduction(bare, speakers))
     return bare[:1].upper() + bare[1:] if _WORD.search(bare) else ""
 
@@ -265,7 +244,7 @@ def _groups(sentences: list[str]) -> list[list[str]]:
     for sentence in sentences:
         if is_question(sentence) and not asks_to_remember(sentence):
             open_group = False
-        elif open_group and _leans(sentence) and _has_room(groups[-1], sentence):
+        elif open_group and _leans(sentence, groups[-1][-1]) and _has_room(groups[-1], sentence):
             groups[-1].append(sentence)
         else:
             groups.append([sentence])
@@ -273,8 +252,10 @@ def _groups(sentences: list[str]) -> list[list[str]]:
     return groups
 
 
-def _leans(sentence: str) -> bool:
-    return refers_back(sentence) or leans_back(sentence) or _MEANT.match(sentence) is not None
+def _leans(sentence: str, before: str) -> bool:
+    if refers_back(sentence) or leans_back(sentence) or wants_remembered(sentence):
+        return True
+    return any(one.match(sentence) for one in (_MEANT, _DONE_WITH_IT)) or corrects_within(sentence, before)
 
 
 def _has_room(group: list[str], sentence: str) -> bool:

@@ -14,7 +14,7 @@ from eunoe.workers.text.corrections import announces_correction, corrects
 from eunoe.workers.text.day_words import WEEKDAYS
 from eunoe.workers.text.endings import ended_things, is_end, resumes
 from eunoe.workers.text.salience import is_change, is_question
-from eunoe.workers.text.statements import sentence_spans
+from eunoe.workers.text.sentences import sentence_spans
 from eunoe.workers.text.terms import idf, terms
 from eunoe.workers.text.vital import is_vital
 from eunoe.workers.text.words import NUMBER_WORDS

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from eunoe.workers.respond.breadth import Breadth
 from eunoe.workers.respond.context import Row, fold
 from eunoe.workers.respond.hints import QuestionHints
+from eunoe.workers.respond.offline.beside import Floats
 from eunoe.workers.respond.offline.last_words import (
     corrections,
     end_of,
@@ -31,21 +32,14 @@ from eunoe.workers.respond.offline.last_words import (
     last_word,
     told_before,
 )
-from eunoe.workers.respond.offline.quotable import Floats
 from eunoe.workers.respond.offline.ranked_lines import RankedLines, plain, rank_lines
+from eunoe.workers.respond.offline.told import asks
 from eunoe.workers.text.endings import is_end
 from eunoe.workers.text.lasting import asks_to_remember
 from eunoe.workers.text.salience import is_question
-from eunoe.workers.text.statements import sentence_spans
+from eunoe.workers.text.sentences import sentence_spans
 from eunoe.workers.text.terms import terms
 
-_ASKS = re.compile(
-    r"\W{0,5}(?:\w{1,30}\W{1,5}){0,3}?"
-    r"(?:wh(?:at|en|ere|o|y|ich)|how|do|does|did|are|is|was|were|have|has|had|can|could|will|would|"
-    r"should)(?:['’]\w{1,2}|n['’]t)?\b",
-    re.IGNORECASE,
-)
-"""The beginning of a sentence that asks: "I cannot eat nuts, remember?" tells."""
 _FIRST_PERSON = re.compile(r"\b(?:I|me|my|we|our|us)\b", re.IGNORECASE)
 LEAST_TOLD = 3
 """Terms of a sentence that tells something beside a question."""
@@ -180,7 +174,7 @@ def only_asks(row: Row) -> bool:
     """Whether a row asks something, and tells nothing beside it: "Cute! How is school going for Emil?"."""
     said = fold(row.text)
     sentences = [said[start:end] for start, end in sentence_spans(said)] if is_question(said) else []
-    told = [one for one in sentences if not (is_question(one) and _ASKS.match(one))]
+    told = [one for one in sentences if not (asks(one))]
     return bool(sentences) and not (
         any(map(asks_to_remember, sentences))
         or any(len(terms(one)) >= LEAST_TOLD or _FIRST_PERSON.search(one) for one in told)

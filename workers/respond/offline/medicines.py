@@ -8,16 +8,16 @@ from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.offline.others import in_first_person, tells_of_others
 from eunoe.workers.text.endings import is_end
 from eunoe.workers.text.salience import is_question
-from eunoe.workers.text.statements import sentence_spans
+from eunoe.workers.text.sentences import sentence_spans
 from eunoe.workers.text.terms import terms
-from eunoe.workers.text.vital import DRUG_ENDINGS
+from eunoe.workers.text.vital import DRUG
 
 _THINGS = r"(?:medicines?|medications?|meds|drugs|pills|tablets)"
 _ASKED = re.compile(
     rf"\b(?:which|what) (?:other )?{_THINGS}\b|(?:\bmy|\bour|['’]s) (?:current )?{_THINGS}\b", re.IGNORECASE
 )
 _DRUG = re.compile(
-    rf"\b(?P<known>[a-z]{{2,20}}(?:{DRUG_ENDINGS}|tonin|rizine|atadine)|"
+    rf"\b(?P<known>{DRUG}|[a-z]{{2,20}}tonin|"
     r"insulin|warfarin|paracetamol|predniso\w{2,4})\b|"
     r"\b(?P<dosed>[a-z]{5,20}) \d[\d.,]{0,6} ?(?:mg|mcg)\b|"
     r"\d ?(?:mg|mcg) (?:of )?(?P<of>(?!of\b|every|twice|three|before|after|until|in the|daily)[a-z]{5,20})\b",

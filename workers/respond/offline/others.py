@@ -5,7 +5,7 @@ from collections.abc import Collection, Set
 from itertools import chain, pairwise
 
 from eunoe.workers.text.capitals import CAPITAL
-from eunoe.workers.text.statements import sentence_spans
+from eunoe.workers.text.sentences import sentence_spans
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.verbs import is_past, third_person
 
@@ -13,7 +13,7 @@ _OF_OTHERS = re.compile(
     r"^\W{0,3}(?:(?:and|but|so|also|well|then),? )?(?:(?:he|she|they)\b|(?:my|our|his|her|their) (?:[\w-]{1,30} ){0,2}?"
     r"(?P<kin>(?:mom|mum|dad|mother|father|parents|sister|brother|friend|wife|husband|son|daughter|kids|children|aunt|"
     r"uncle|grand\w{2,8}|boss|manager|team|family|colleague|neighbou?r|cousin|niece|nephew|girlfriend|boyfriend|partner"
-    r")s?)\b)",
+    r"|patient|client|customer|pupil|flat-?mate|room-?mate)s?)\b)",
     re.IGNORECASE,
 )
 KIN = frozenset(
@@ -56,8 +56,8 @@ _OBJECT = re.compile(
     re.IGNORECASE,
 )
 """Somebody else than the subject of a sentence: "Tom met her at work", not "Tom lost her key"."""
-_DONE_TO_SELF = re.compile(r"\b(?:took|taken|weaned|put|switched) me (?:off|on|to|from)\b", re.IGNORECASE)
-"""Deeds of a "he" that concern the one who tells them: "He took me off ramipril"."""
+_DONE_TO_SELF = re.compile(r"\b(?:took|taken|weaned|put|switched) me (?:off|on|to|from)\b|\bruled out\b", re.IGNORECASE)
+"""Deeds of a "he" that concern the one who tells them: "He took me off ramipril", "They ruled out cancer"."""
 _I = re.compile(r"\bI\b")
 _YOU = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
 _AGE_TOLD = re.compile(

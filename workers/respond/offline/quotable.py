@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eunoe.schemas.replies import Source
-from eunoe.workers.respond.context import Row, same_day
+from eunoe.workers.respond.context import Row
 from eunoe.workers.respond.hints import QuestionHints
+from eunoe.workers.respond.offline.beside import Floats, answered, replied
 from eunoe.workers.respond.offline.others import (
     in_first_person,
     tells_age_of,
@@ -20,6 +21,7 @@ from eunoe.workers.respond.offline.others import (
     tells_of_self,
     third_asked,
 )
+from eunoe.workers.respond.offline.told import told_of_speaker
 from eunoe.workers.respond.offline.whose import (
     asks_age,
     asks_of_self,
@@ -35,8 +37,6 @@ from eunoe.workers.respond.offline.whose import (
 from eunoe.workers.text.brackets import without_brackets
 from eunoe.workers.text.terms import idf, terms
 from eunoe.workers.text.verbs import IRREGULAR
-
-Floats = NDArray[np.float64]
 
 _SENTENCE = re.compile(r"[^.!?]+\??")
 """A sentence, with its mark if it is a question; a pattern that demands the mark takes quadratic time without one."""
@@ -108,12 +108,36 @@ class Quotable:
 
     @cached_property
     def texts(self) -> list[str]:
-        """The rows' texts without descriptions in brackets, those of utterances without the speech of others."""
+        """The rows' texts without descriptions in brackets, those of utterances without the speech of others.
+
+        Where the asker asks what holds of themself, what their lines only ask, play or hand over is left out, too.
+        """
         bare = [without_brackets(row.text) or row.text for row in self.rows]
-        return [
+        spoken = [
             text if row.is_memory else _SPEECH.sub(_without_speech, text) or text
             for row, text in zip(self.rows, bare, strict=True)
         ]
+        if not self._asks_what_holds:
+            return spoken
+        return [
+            told_of_speaker(text) if row.speaker == self.hints.asker and not row.is_memory else text
+            for row, text in zip(self.rows, spoken, strict=True)
+        ]
+
+    @property
+    def _asks_what_holds(self) -> bool:
+        hints = self.hints
+        return bool(hints.asker) and hints.is_own and (hints.of_present or hints.whether)
+
+    @property
+    def is_whether_of_self(self) -> bool:
+        """Whether the asker asks if something is so of themself: "Am I pregnant?"."""
+        return self.hints.whether and bool(self.hints.asker) and asks_of_self(self.question)
+
+    def has_enough(self, least: float) -> NDArray[np.bool_]:
+        """For each row whether it has so much of the question: of whether something is so, more than nearness."""
+        enough: NDArray[np.bool_] = self.known >= least
+        return enough & (self.known > self.cosines) if self.is_whether_of_self else enough
 
     @cached_property
     def shares(self) -> Floats:
@@ -127,7 +151,7 @@ class Quotable:
         An answer has as much as what another speaker asked the one who answers; what is said beside it does not count.
         A reply has as much as what it replies to.
         """
-        own: Floats = self.shares + self.cosines
+        own: Floats = self.shares + self.cosines * flags(map(bool, self.texts))
         if self.for_replies:
             return np.maximum(own, replied(self.rows, own))
         asked = [" ".join(filter(_is_asked, _SENTENCE.findall(text))) for text in self.texts]
@@ -267,30 +291,3 @@ def _is_asked(sentence: str) -> bool:
 def flags(values: Iterable[bool]) -> Floats:
     """1 for each that is true, else 0; shape (n,)."""
     return np.asarray([float(value) for value in values])
-
-
-def adjoin(one: Row, other: Row) -> bool:
-    """Whether two rows are of the same day."""
-    return same_day(one.at, other.at)
-
-
-def answered(rows: Sequence[Row], shares: Floats) -> Floats:
-    """The share of the row before, where it asks something of another speaker."""
-    found = np.zeros(len(rows))
-    for place in range(1, len(rows)):
-        before, row = rows[place - 1], rows[place]
-        if "?" in before.text and before.speaker != row.speaker and adjoin(before, row):
-            found[place] = shares[place - 1]
-    return found
-
-
-def replied(rows: Sequence[Row], shares: Floats) -> Floats:
-    """The share of the last row before of another speaker, of the same day."""
-    found = np.zeros(len(rows))
-    other: int | None = None
-    for place in range(1, len(rows)):
-        if rows[place - 1].speaker != rows[place].speaker:
-            other = place - 1
-        if other is not None and adjoin(rows[other], rows[place]):
-            found[place] = shares[other]
-    return found

@@ -15,7 +15,8 @@ import numpy as np
 from eunoe.schemas.replies import Source
 from eunoe.workers.respond.context import Row
 from eunoe.workers.respond.hints import QuestionHints
-from eunoe.workers.respond.offline.quotable import Floats, Quotable, adjoin, answered, flags, kindred, replied
+from eunoe.workers.respond.offline.beside import Floats, adjoin, answered, replied
+from eunoe.workers.respond.offline.quotable import Quotable, flags, kindred
 from eunoe.workers.respond.offline.times_told import share_of_time
 from eunoe.workers.respond.offline.whose import (
     gives_a_name,

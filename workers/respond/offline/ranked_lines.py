@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from eunoe.workers.respond.context import Row, fold
-from eunoe.workers.respond.offline.quotable import Floats
+from eunoe.workers.respond.offline.beside import Floats
 
 ALIKE = 1.5
 """Maximum distance from the best score of lines that may be about the same thing at different times."""

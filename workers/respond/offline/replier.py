@@ -85,7 +85,9 @@ class OfflineReplier:
         there, scores = [rows[place] for place in answering], score_quotes(quotable)[answering]
         if is_of_days:
             return [there[place] for place in choose_of_days(there, scores, hints)]
-        topic, has_enough = frozenset(terms(question, drop=task.speakers)), quotable.known[answering] >= FLOOR
+        topic, has_enough = frozenset(terms(question, drop=task.speakers)), quotable.has_enough(FLOOR)[answering]
+        if quotable.is_whether_of_self and not has_enough.any():
+            return []
         return [there[place] for place in choose_lines(there, scores, hints, topic, has_enough)]
 
     async def _read(self, task: ReplyTask, rows: Sequence[Row], question: str, hints: QuestionHints) -> Quotable:

@@ -39,9 +39,15 @@ _STATES = (
         ),
     ),
 )
+_WHEN = (
+    r"(?:spring|summer|autumn|fall|winter|january|february|march|april|may|june|july|august|september|october|november|"
+    r"december)\b"
+)
 _CHANGES = (
     ("home", re.compile(r"\b(?:moved|relocated|settled down) (?:back )?"
-                        r"(?:to|into|in(?! (?:with|together)\b)) " + _UNTIL)),
+                        r"(?:to|into|in(?! (?:with|together)\b)) (?!(?:part|full)[- ]time\b)" + _UNTIL)),
+    ("home", re.compile(r"\bmoved in with (?:[\w'-]{1,30} ){1,4}?(?:in|near) "
+                        rf"(?!the\b|an?\b|\d|{_WHEN})" + _UNTIL)),
     ("job", re.compile(r"\b(?:(?:got|found|took|landed|accepted) (?:an? |the )?(?:new )?(?:job|position) (?:as|at|in)|"
                        r"(?:started|began) (?:working|work|a (?:new )?job) (?:as|at|for|in)|became(?= (?:an?|the) )|"
                        r"was promoted to|"
@@ -54,6 +60,14 @@ _LOST_JOB = re.compile(r"\b(?:quit|left|lost|(?:resigned|retired) from) (?:(?:my
 _QUIT = re.compile(r"\bquit(?=$| ?[.,;!(]| (?:last|this|yesterday|today)\b)")
 """Quitting without a word for what: it may be a job, or smoking."""
 _FAVORITE = re.compile(r"\bfavou?rite ([a-z]+(?: [a-z]+)?) (?:is|are|has become|became|was) (?:now )?" + _UNTIL)
+_FIGURE_OF = re.compile(
+    r"\b(?P<whose>[\w'-]{1,60}) (?:(?:new|old|current|present|latest) )?"
+    r"(?P<kind>(?:(?:tele|cell |mobile )?phone |mobile |work |home |office )?number|e-?mail(?: address)?|"
+    r"blood pressure|dose of \w{1,30}|deadline|rent|salary) is (?:now )?"
+    r"(?P<value>[^,;!?]{1,60})"
+)
+"""Something of the speaker's that has one figure at a time."""
+_DIGITS = re.compile(r"\d+|[\w.+-]{1,60}@[\w.-]{1,60}")
 _NO_PARTING = (
     r" (?:the|an?|into)\b| with (?:(?:my|our|his|her|their|the) )?(?:[\w-]{1,30} ){0,2}?"
     r"(?:band|group|team|choir|club|company|business|agency|label|publisher)\b"
@@ -83,15 +97,20 @@ _DWELLINGS = frozenset(
 )
 """Words of a home that do not say where it is."""
 _AT_WORK = frozenset(
-    terms("desk office team department role position project seat table group class squad marketing sales finance")
+    terms(
+        "desk office team department role position project seat table group class squad marketing sales finance "
+        "management shift day night"
+    )
 )
-"""Words for places and people somebody moves to without leaving home."""
+"""Words for places, people and hours somebody moves to without leaving home."""
+_NAMED = re.compile(r"(?:home|job) is\b")
+"""Words by which a sentence about a thing states the home or the job of its owner."""
 
 
 def changed_slot(old: ParsedSentence, new: ParsedSentence) -> str:
     """Describes the slot of the old sentence to which the new one gives another value; empty if there is none."""
     if new.subject.is_thing:  # an office that moves ends no home
-        return _favorite(old, new)
+        return _favorite(old, new) or _figure(old, new)
     return _marital(old, new) or _favorite(old, new) or _filled(old, new) or _home_left(old, new) or _job_lost(old, new)
 
 
@@ -106,6 +125,8 @@ def _slots(text: ParsedSentence) -> Iterator[Slot]:
         for name, pattern in patterns:
             for found in pattern.finditer(text.plain):
                 value = frozenset(terms(found[1]))
+                if text.subject.is_thing and not _NAMED.match(found[0]):
+                    continue  # a company that is in Berlin is nobody's home, and a wedding that moved to June neither
                 if value and not (name == "home" and changes and value & _AT_WORK):
                     yield Slot(name, value, changes)
 
@@ -178,6 +199,22 @@ def _favorite(old: ParsedSentence, new: ParsedSentence) -> str:
         if kind in now and not now[kind] & value:
             return f"another favourite {kind}"
     return ""
+
+
+def _figure(old: ParsedSentence, new: ParsedSentence) -> str:
+    now = _figures_of(new)
+    for kind, value in _figures_of(old).items() if now else ():
+        if now.get(kind, value) != value:
+            return f"another {kind}"
+    return ""
+
+
+@cached_by_sentence
+def _figures_of(text: ParsedSentence) -> Mapping[str, tuple[str, ...]]:
+    """Figures of the speaker, of which each kind has one at a time, by the kind."""
+    owners = {"my", "our", *(f"{part}'s" for part in text.speaker.lower().split())}
+    found = ((one, tuple(_DIGITS.findall(one["value"]))) for one in _FIGURE_OF.finditer(text.plain))
+    return {one["kind"].replace("tele", ""): value for one, value in found if value and one["whose"] in owners}
 
 
 def _marital(old: ParsedSentence, new: ParsedSentence) -> str:

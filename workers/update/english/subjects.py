@@ -18,6 +18,10 @@ _OTHERS = GIVEN_NAMES | {"he", "she", "they", "everyone", "everybody", "somebody
 """First words of a sentence about somebody else. Other names are told from words there by a verb of people alone."""
 _OF_PEOPLE = re.compile(r"(?:moved|relocated|resides|lived?s?|work(?:s|ed)|quit|retired|married|divorced|graduated)\Z")
 """Verbs of people: a word with a capital right before one that begins a sentence is a name, but for some."""
+_STATE_VERB = re.compile(
+    r"(?:is|isn['’]t|was|wasn['’]t|has|hasn['’]t|had|does|doesn['’]t|can|can['’]t|cannot|eats|drinks|takes|never)\Z"
+)
+"""Verbs of a state: what a word right before one names is another subject than the speaker, somebody or something."""
 _NO_NAME = frozenset(
     """
     i we you they it who that this one all both most everyone everybody someone somebody nobody just still now also
@@ -25,8 +29,16 @@ _NO_NAME = frozenset(
     """.split()  # noqa: SIM905 - a table of words
 )
 """Words that such a verb may follow at the beginning of a sentence, beside those on "ly"."""
+_ASIDES = frozenset(
+    """
+    there here what which where why how today tonight tomorrow yesterday everything something nothing another next last
+    im i'm no yes don't won't can't
+    """.split()  # noqa: SIM905 - a table of words
+)
+"""Words that a verb of a state may follow there."""
 _OWNERS = frozenset(["his", "her", "their"])
 _DETERMINERS = _OWNERS | {"the", "our", "my", "this", "that", "these", "those", "a", "an", "another"}
+_NO_SUBJECT = _NO_NAME | _DETERMINERS | _ASIDES
 _FORMER = frozenset(["ex", "step", "late", "former"])
 """Words before a relative that make another one of them."""
 _CALLING = frozenset([",", "named", "called"])
@@ -75,10 +87,12 @@ def read_subject(tokens: Sequence[str], names: Set[str]) -> Subject:
 
 
 def _begins_with_name(tokens: Sequence[str]) -> bool:
-    """Whether a sentence begins with a word with a capital and a verb of people."""
+    """Whether a sentence begins with a word with a capital and a verb of people or of a state."""
     first, verb = (*map(bare, tokens[:2]), "", "")[:2]
-    is_name = first not in _NO_NAME and not first.endswith("ly")
-    return is_name and _OF_PEOPLE.match(verb) is not None and tokens[0][:1].isupper()
+    if not tokens or not tokens[0][:1].isupper() or first in _NO_SUBJECT or first.endswith("ly"):
+        return False
+    spelled = tokens[1].casefold() if len(tokens) > 1 else ""
+    return _OF_PEOPLE.match(verb) is not None or _STATE_VERB.match(spelled) is not None
 
 
 def _relative(tokens: Sequence[str], kin: str, names: Set[str], at: int) -> Subject:

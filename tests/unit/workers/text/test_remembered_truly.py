@@ -9,7 +9,8 @@ from eunoe.schemas.memory import MemoryKind
 from eunoe.workers.text.extraction import choose, with_corrections
 from eunoe.workers.text.kinds import kind_of
 from eunoe.workers.text.lasting import tells_age, tells_former_work, tells_home, tells_no_work, tells_work
-from eunoe.workers.text.statements import sentence_spans, statements_in
+from eunoe.workers.text.sentences import sentence_spans
+from eunoe.workers.text.statements import statements_in
 from eunoe.workers.text.vital import is_vital
 from eunoe.workers.update.offline import OfflineOperator
 from eunoe.workers.update.operator import Operation, OperationPair
@@ -65,7 +66,7 @@ def test_what_is_written_in_haste_is_remembered_as_it_is_spelled(said: str, reme
 
 def test_what_is_taken_back_right_behind_is_told_with_it():
     assert memories("My sister's birthday is March 12.", "No wait, March 21.") == [
-        "Ann's sister's birthday is March 12. Ann corrected: \"Wait, March 21.\""
+        "Ann's sister's birthday is March 12. Ann corrected: \"No wait, March 21.\""
     ]
     assert memories("My sister's birthday is March 12.", "Nice weather.", "No wait, March 21.") == [
         "Ann's sister's birthday is March 12."

@@ -195,6 +195,14 @@ async def test_what_is_sure_is_done(old: str, new: str, expected: Operation):
         ("Ann Lee's favorite color is blue.", 'Ann Lee said: "Her favorite color is red."'),
         ("Ann Lee lives in Lyon.", 'Ann Lee said: "Ananya moved to Oslo."'),
         ('Ann Lee said: "Ananya moved to Riga."', 'Ann Lee said: "Bhavna moved to Oslo."'),
+        ('Ann Lee said: "The wedding got moved to July 11 because of the venue"', "Ann Lee moved to Oslo last week."),
+        ("Ann Lee's meeting was moved to Friday.", 'Ann Lee said: "We moved to Oslo last week!"'),
+        ("Ann Lee's company is based in Berlin.", "Ann Lee moved to Oslo."),
+        ("Ann Lee's office moved to Riga.", "Ann Lee moved to Oslo."),
+        ("Ann Lee lives in Lyon.", "Ann Lee moved to the night shift in May."),
+        ("Ann Lee lives in Lyon.", "Ann Lee moved to days."),
+        ("Ann Lee lives in Lyon.", "Ann Lee moved to part-time last month."),
+        ("Ann Lee lives in Lyon.", "Ann Lee moved into management last year."),
     ],
 )
 async def test_what_is_not_sure_is_kept(old: str, new: str):
