@@ -8,16 +8,17 @@ _SENTENCE = re.compile(
     r"[^.!?…。！？]*(?:[.!?…]{1,64}(?=\s|[\"'”’)]|$)|[.!?…]{65,}|[.!?…](?=\S)|[。！？]+|$)[\"”)]*"
 )
 _ABBREVIATED = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Prof|vs|etc|e\.g|i\.e|a\.m|p\.m|No)|\b[A-Z])\.$")
-_STREET_NUMBER = re.compile(r"[Ss]tr\. \d")
-"""The mark of a street that is cut short, in German: "Gartenstr. 12"."""
 _ABBREVIATED_CHARS = 8
 """More characters than an abbreviation has."""
+_STREET_NUMBER = re.compile(r"[Ss]tr\. \d")
+"""The mark of a street that is cut short, in German: "Gartenstr. 12"."""
+_STREET_CHARS = len("str.")
 _ORDINAL = re.compile(
     r"(?<!\S)\d{1,2}\. {1,2}"
-    r"(?:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember|(?:Jan|Feb|Apr|Aug|Sept?|Okt|Nov|Dez)\.)"
+    r"(?:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember|"
+    r"(?:Jan|Feb|Apr|Aug|Sept?|Okt|Nov|Dez)\.)"
 )
 """A day of a month in German, whose mark ends no sentence: "am 14. März"."""
-_STREET_CHARS = len("str.")
 _ORDINAL_CHARS = 3
 _MONTH_CHARS = 12
 

@@ -174,7 +174,7 @@ def only_asks(row: Row) -> bool:
     """Whether a row asks something, and tells nothing beside it: "Cute! How is school going for Emil?"."""
     said = fold(row.text)
     sentences = [said[start:end] for start, end in sentence_spans(said)] if is_question(said) else []
-    told = [one for one in sentences if not (asks(one))]
+    told = [one for one in sentences if not asks(one)]
     return bool(sentences) and not (
         any(map(asks_to_remember, sentences))
         or any(len(terms(one)) >= LEAST_TOLD or _FIRST_PERSON.search(one) for one in told)

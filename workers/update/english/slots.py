@@ -63,7 +63,7 @@ _FAVORITE = re.compile(r"\bfavou?rite ([a-z]+(?: [a-z]+)?) (?:is|are|has become|
 _FIGURE_OF = re.compile(
     r"\b(?P<whose>[\w'-]{1,60}) (?:(?:new|old|current|present|latest) )?"
     r"(?P<kind>(?:(?:tele|cell |mobile )?phone |mobile |work |home |office )?number|e-?mail(?: address)?|"
-    r"blood pressure|dose of \w{1,30}|deadline|rent|salary) is (?:now )?"
+    r"blood pressure|dose of \w{1,30}|rent|salary) is (?:now )?"
     r"(?P<value>[^,;!?]{1,60})"
 )
 """Something of the speaker's that has one figure at a time."""

@@ -119,6 +119,7 @@ def test_medicines_are_known_by_the_endings_of_their_names(text: str, expected: 
         ("Ann takes ramipril in the morning, 5 mg.", 'Ann said: "The doctor raised the insulin to 10 mg."', A),
         ("Ann's telephone number is 08161 5543.", "Ann's new telephone number is 08161 7788.", R),
         ("Ann's telephone number is 08161 5543.", "Tom's telephone number is 08161 7788.", A),
+        ("Ann's deadline is May 3 for the thesis.", "Ann's deadline is June 9 for the report.", A),
         ("Ann lives at Gartenstr. 12 in Freising.", "Ann moved in with Birgit in Augsburg.", R),
         ("Ann lives in Freising.", "Ann moved in with Birgit in May.", A),
         (
