@@ -403,6 +403,22 @@ async def test_what_was_erased_leaves_the_open_page(window: Window) -> None:
     assert await window.page.get_by_text("Lyon").count() == 0
 
 
+@pytest.mark.parametrize(("view", "label"), [("ask", "Question"), ("ask", "asked by"), ("ask", "budget"), ("why", "Reply")])
+async def test_what_is_typed_stays_when_the_page_refreshes(window: Window, view: str, label: str) -> None:
+    log, name = window.site.gateway.log, f"typed-{label[-2:]}"
+    first, second = ({"tenant": TENANT, "conversation_id": name, "session_id": one} for one in ("first", "second"))
+    for about, said in ((first, "I moved to Lyon in March."), (second, "I bought a red boat.")):
+        await log.append([Utterance(**about, utterance_id=about["session_id"], speaker="Ann", text=said, at=START)])
+        if about is first:
+            await log.append([SessionEnded(**about, at=START)])
+            async with window.page.expect_response(lambda one: one.url.endswith("/remembered")):
+                await window.open(f"/c/{name}/{view}")
+            await window.page.get_by_label(label).fill("700")
+    await log.append([SessionEnded(**second, at=START)])
+    await window.sees("2 sessions")
+    assert await window.page.get_by_label(label).input_value() == "700"
+
+
 async def test_an_erasure_alone_leaves_nothing_of_it_on_the_open_page(window: Window) -> None:
     about = {"tenant": TENANT, "conversation_id": "derived", "session_id": "s"}
     gateway, key = window.site.gateway, conversation_key(TENANT, "derived")

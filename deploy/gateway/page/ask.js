@@ -3,7 +3,7 @@
 import { html, useEffect, useState } from "./htm-preact.mjs";
 import { ask, inConversation, post } from "./api.js";
 import { byOwnClock } from "./clock.js";
-import { change, link } from "./route.js";
+import { change, link, useTyped } from "./route.js";
 import { Fault, Loading, Said, day, plural } from "./ui.js";
 import { Explained, REASONS } from "./why.js";
 
@@ -33,10 +33,10 @@ export function Ask({ id, params, status }) {
     }
   };
   return html`<form class="ask" onSubmit=${(event) => (event.preventDefault(), run(event.target, event.submitter?.value === "recall"))}>
-      <label class="grow">Question <input name="text" required dir="auto" value=${params.q || ""} placeholder="Where does Mina live now?" /></label>
-      <label>asked by <input name="speaker" required size="10" value=${params.by || "user"} /></label>
+      <label class="grow">Question <input name="text" required dir="auto" ...${useTyped(params.q || "")} placeholder="Where does Mina live now?" /></label>
+      <label>asked by <input name="speaker" required size="10" ...${useTyped(params.by || "user")} /></label>
       <label>strategy <select name="strategy">${["", ...STRATEGIES].map((one) => html`<option value=${one} selected=${one === (params.strategy || "")}>${one || "as it is set"}</option>`)}</select></label>
-      <label>budget <input name="budget" type="number" min="1" max="16000" placeholder="tokens" value=${params.budget || ""} /></label>
+      <label>budget <input name="budget" type="number" min="1" max="16000" placeholder="tokens" ...${useTyped(params.budget || "")} /></label>
       <label class="tick"><input name="record" type="checkbox" /> say it: it becomes part of the conversation</label>
       <menu><button class="main" value="ask" disabled=${state.busy}>Ask</button><button value="recall" disabled=${state.busy}>Recall only</button></menu>
     </form>

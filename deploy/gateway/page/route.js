@@ -39,6 +39,13 @@ export function change(params, { replace = false } = {}) {
   }
 }
 
+/** The value of a field that begins with what the address says. What is typed stays until the address says something else. */
+export function useTyped(said) {
+  const [state, setState] = useState({ said, text: said });
+  const value = state.said === said ? state.text : said;
+  return { value, onInput: (event) => setState({ said, text: event.target.value }) };
+}
+
 export function useRoute() {
   const [route, setRoute] = useState(() => readRoute(location.hash));
   useEffect(() => {
