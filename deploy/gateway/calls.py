@@ -22,7 +22,7 @@ from eunoe.deploy.gateway.open_requests import OpenRequests
 from eunoe.deploy.gateway.plans import PlanCommand
 from eunoe.deploy.gateway.ports import ErasurePlans, GatewayLog, LiveState, LiveStates, Notes
 from eunoe.deploy.gateway.problems import Problem, invalid, is_no_json
-from eunoe.deploy.gateway.sse import EventStream, StreamLimits
+from eunoe.deploy.gateway.sse import EventStream
 from eunoe.deploy.observability.process_records import ProcessRecords
 from eunoe.deploy.settings.sections import GatewaySettings
 from eunoe.schemas.base import Value
@@ -138,8 +138,7 @@ class Call:
 
     def stream(self, events: AsyncGenerator[bytes], resources: AsyncExitStack) -> EventStream:
         """The response that streams events; ``resources`` are closed at its end."""
-        limits = StreamLimits(self.gateway.settings.ping_seconds, self.gateway.settings.send_seconds)
-        return EventStream(events, resources, self.gateway.closing, limits)
+        return EventStream(events, resources, self.gateway.closing, self.gateway.settings.ping_seconds)
 
     async def admit(self, cost: float) -> None:
         """Count requests of this cost; raises `Problem` (429) where the key has made too many."""

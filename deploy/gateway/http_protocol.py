@@ -1,11 +1,16 @@
-"""HTTP/1.1 connections whose heads are bounded in time and size; uvicorn alone bounds the silence between requests."""
+"""HTTP/1.1 connections that no client can hold: heads, requests at once and unread answers are bounded.
+
+uvicorn alone bounds the silence between requests.
+"""
 
 import asyncio
 import logging
+import socket
+import struct
 from typing import Any, Final, cast
 from uuid import uuid4
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from eunoe.deploy.gateway.problems import Problem
 
@@ -14,6 +19,12 @@ log = logging.getLogger(__name__)
 MAX_HEAD: Final = 65_536
 """Bytes of a request line with its headers, and of the trailers behind a body."""
 MAX_HEADERS: Final = 200
+MAX_WAITING: Final = 8
+"""Requests of a connection that wait for the answer to the one before them."""
+MIN_READ: Final = 65_536
+"""Bytes that a client must take, of what waits for it, in the time that it has to read."""
+_RESET: Final = struct.pack("ii", 1, 0)
+"""Linger no second: what the system still holds for the client is freed, too."""
 _TOO_LARGE: Final = f"the line and headers of a request have at most {MAX_HEAD:,} bytes and {MAX_HEADERS} headers"
 _NO_HTTP: Final = "this is no HTTP/1.1 request: a line or a header of it cannot be read, or it names no known method"
 
@@ -22,16 +33,32 @@ class HeadTooLarge(Exception):
     """Raised within the parser to stop it: the head of a request exceeds its bounds."""
 
 
-class BoundedHeads(HttpToolsProtocol):
+class TooManyRequests(Exception):
+    """Raised within the parser to stop it: too many requests wait for their answers."""
+
+
+class BoundedConnection(HttpToolsProtocol):
     """Drops a connection whose first request, or whose next one once begun, has no whole head after some time.
 
     A head of more than `MAX_HEAD` bytes or `MAX_HEADERS` headers is refused. The parser copies what it has of a header
     at each read: without a bound, 64 MB of one header hold the event loop for 20 seconds.
+
+    Of requests that are sent before the answers to others, `MAX_WAITING` wait, and the connection is closed behind
+    their answers: 2 MB of such requests would hold the event loop for 16 seconds.
+
+    A connection whose client does not read what is sent to it is dropped after some time, with what is unread.
     """
 
     header_s = 20.0
-    """Seconds; see `bounded_heads`."""
+    """Seconds; see `bounded_connections`."""
+    send_s = 30.0
     _late: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
+    _unread_size = 0
+    """Bytes that waited for the client when it was looked at last."""
+    _answered: RequestResponseCycle | None = None
+    """The request that is answered now; uvicorn knows the one that came last, and tells no other of the end."""
+    _too_many = False
     _pending = 0
     """Bytes that came since the last end of a head, piece of a body, or end of a message."""
     _size = 0
@@ -44,13 +71,17 @@ class BoundedHeads(HttpToolsProtocol):
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
+        """Wait no longer, and tell the request that is answered."""
         self._wait_no_more()
+        self._watch_no_more()
+        if self._answered is not None and not self._answered.response_complete:
+            self._answered.disconnected = True
+            self._answered.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Hand the bytes to the parser, unless it waits already for the end of too many."""
-        if self._too_large:
+        if self._too_large or self._too_many:
             return
         if self._pending > MAX_HEAD:  # tested before this read is counted: it may hold the end of the head and a body
             self._refuse()
@@ -60,6 +91,9 @@ class BoundedHeads(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Wait for the rest of the head."""
+        if len(self.pipeline) >= MAX_WAITING:
+            self._too_many = True
+            raise TooManyRequests
         super().on_message_begin()
         self._size = 0
         self._wait()
@@ -81,6 +115,8 @@ class BoundedHeads(HttpToolsProtocol):
         self._wait_no_more()
         self._pending = 0
         super().on_headers_complete()
+        if not self.pipeline:
+            self._answered = self.cycle
 
     def on_body(self, body: bytes) -> None:
         """Count no bytes of a body; what follows the last of them are trailers."""
@@ -92,9 +128,35 @@ class BoundedHeads(HttpToolsProtocol):
         self._pending = 0
         super().on_message_complete()
 
+    def on_response_complete(self) -> None:
+        """Go on with the next request that waits."""
+        if self.pipeline:
+            self._answered = self.pipeline[-1][0]
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._watch()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close the silent connection, whether or not its client reads the rest."""
+        super().timeout_keep_alive_handler()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        """Give the client some time to read."""
+        super().pause_writing()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        """Go on writing; the rest of a connection that closes must be read in time, too."""
+        super().resume_writing()
+        if not self.transport.is_closing():
+            self._watch_no_more()
+
     def send_400_response(self, msg: str) -> None:
-        """Refuse what the parser refuses, or what was too large for it."""
-        if self._size > MAX_HEAD or len(self.headers or ()) > MAX_HEADERS:
+        """Refuse what the parser refuses, or what was too much for it."""
+        if self._too_many:
+            self._close_behind_answers()
+        elif self._size > MAX_HEAD or len(self.headers or ()) > MAX_HEADERS:
             self._refuse()
         else:
             del msg
@@ -104,6 +166,12 @@ class BoundedHeads(HttpToolsProtocol):
         self._size += size
         if self._size > MAX_HEAD:
             raise HeadTooLarge
+
+    def _close_behind_answers(self) -> None:
+        """Read nothing more, and close behind the answer to the last request that waits."""
+        log.info("a connection is closed: more than %d requests waited on it for their answers", MAX_WAITING)
+        self._wait_no_more()
+        self.cycle.keep_alive = False
 
     def _refuse(self) -> None:
         """Answer 431, unless another answer is being sent, and close."""
@@ -124,6 +192,7 @@ class BoundedHeads(HttpToolsProtocol):
         body = bytes(response.body)
         self.transport.write(STATUS_LINE[problem.status] + b"\r\n".join((*lines, *own, b"", body)))
         self.transport.close()
+        self._watch()
 
     def _wait(self) -> None:
         self._wait_no_more()
@@ -138,7 +207,35 @@ class BoundedHeads(HttpToolsProtocol):
         log.info("a connection was dropped: no request came on it within %.0f s", self.header_s)
         cast("Any", self.transport).abort()
 
+    def _watch(self) -> None:
+        if self._unread is None:
+            self._unread_size = self._buffered()
+            self._unread = self.loop.call_later(self.send_s, self._look)
 
-def bounded_heads(seconds: float) -> type[BoundedHeads]:
-    """The protocol with this limit; uvicorn makes the connections, and takes nothing but the class."""
-    return type("BoundedHeads", (BoundedHeads,), {"header_s": seconds})
+    def _watch_no_more(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def _look(self) -> None:
+        """Drop the connection, unless its client has read some of what waited for it."""
+        self._unread = None
+        if self._unread_size - self._buffered() >= MIN_READ:
+            self._watch()
+            return
+        log.info("a connection was dropped: its client did not read what was sent to it in %.0f s", self.send_s)
+        sock: socket.socket = self.transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        cast("Any", self.transport).abort()
+
+    def _buffered(self) -> int:
+        """Bytes that the system has not taken for the client yet."""
+        return cast("asyncio.WriteTransport", self.transport).get_write_buffer_size()
+
+
+def bounded_connections(header_s: float, send_s: float) -> type[BoundedConnection]:
+    """The protocol with these times in seconds: for the head of a request, and for the client to read.
+
+    uvicorn makes the connections, and takes nothing but the class.
+    """
+    return type("BoundedConnection", (BoundedConnection,), {"header_s": header_s, "send_s": send_s})

@@ -25,7 +25,7 @@ from eunoe.deploy.gateway.calls import Gateway
 from eunoe.deploy.gateway.credentials import Credentials, TokenChecker
 from eunoe.deploy.gateway.erasure_wait import ErasureWait
 from eunoe.deploy.gateway.health import GatewayHealth
-from eunoe.deploy.gateway.http_protocol import bounded_heads
+from eunoe.deploy.gateway.http_protocol import bounded_connections
 from eunoe.deploy.gateway.kafka import MovingLog
 from eunoe.deploy.gateway.keys import KeyFile
 from eunoe.deploy.gateway.letters import LetterIndex
@@ -181,7 +181,7 @@ async def serving(app: GatewayApp, address: str) -> AsyncIterator[str]:
         app,
         host=host,
         port=port,
-        http=bounded_heads(app.gateway.settings.body_seconds),
+        http=bounded_connections(app.gateway.settings.body_seconds, app.gateway.settings.send_seconds),
         lifespan="off",
         access_log=False,
         log_config=None,

@@ -1,10 +1,8 @@
 """Server-sent events: their format, and the response that streams them."""
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
 from typing import Final
 
 import orjson
@@ -12,8 +10,6 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from eunoe.schemas.base import Value
-
-log = logging.getLogger(__name__)
 
 EVENT_STREAM: Final = "text/event-stream"
 PING: Final = b": ping\n\n"
@@ -36,14 +32,6 @@ def _json(data: Value | Mapping[str, object]) -> bytes:
     return data.to_json() if isinstance(data, Value) else orjson.dumps(data)
 
 
-@dataclass(frozen=True, slots=True)
-class StreamLimits:
-    """Times of a stream, in seconds."""
-
-    ping_s: float
-    send_s: float
-
-
 class EventStream:
     """A response that streams events until they end, the client leaves, or the process closes."""
 
@@ -52,13 +40,13 @@ class EventStream:
         events: AsyncGenerator[bytes],
         resources: AsyncExitStack,
         closing: asyncio.Event,
-        limits: StreamLimits,
+        ping_s: float,
     ) -> None:
-        """``resources`` are closed at the end of the stream."""
+        """``resources`` are closed at the end of the stream; ``ping_s`` is the longest silence, in seconds."""
         self._events = events
         self._resources = resources
         self._closing = closing
-        self._limits = limits
+        self._ping_s = ping_s
         self.status_code = 200
         self.headers: dict[str, str] = {}
         """Further headers."""
@@ -91,13 +79,13 @@ class EventStream:
         coming = asyncio.ensure_future(anext(self._events))
         try:
             while not closing.done():
-                await asyncio.wait({coming, closing}, timeout=self._limits.ping_s, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({coming, closing}, timeout=self._ping_s, return_when=asyncio.FIRST_COMPLETED)
                 if coming.done():
-                    await self._send(send, coming.result())
+                    await _send(send, coming.result())
                     coming = asyncio.ensure_future(anext(self._events))
                 elif not closing.done():
-                    await self._send(send, PING)
-            await self._send(send, CLOSING)
+                    await _send(send, PING)
+            await _send(send, CLOSING)
         except StopAsyncIteration:
             pass
         finally:
@@ -108,21 +96,10 @@ class EventStream:
             await self._events.aclose()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _send(self, send: Send, chunk: bytes) -> None:
-        try:
-            async with asyncio.timeout(self._limits.send_s):
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        except TimeoutError:
-            log.info("a stream was aborted: its client read nothing for %.0f s", self._limits.send_s)
-            _abort(send)
-            raise
 
-
-def _abort(send: Send) -> None:
-    """Drop the connection with all that its client did not read; uvicorn offers no other way."""
-    transport = getattr(getattr(send, "__self__", None), "transport", None)
-    if transport is not None:
-        transport.abort()
+async def _send(send: Send, chunk: bytes) -> None:
+    """Send; waits for a client that does not read until its connection is dropped."""
+    await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
 
 async def _until_disconnected(receive: Receive) -> None:

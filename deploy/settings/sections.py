@@ -132,7 +132,7 @@ class GatewaySettings(Value):
     ping_seconds: float = Field(default=15.0, gt=0)
     """Interval of the comments that keep a silent stream open."""
     send_seconds: float = Field(default=30.0, gt=0)
-    """Time after which a stream whose client reads nothing is aborted."""
+    """Time in which a client must take 64 KiB of what waits for it, or all; else its connection is dropped."""
     kafka_seconds: float = Field(default=10.0, gt=0)
     """Time after which a broker that does not answer counts as away."""
     redis_seconds: float = Field(default=2.0, gt=0)

@@ -3,13 +3,14 @@
 import asyncio
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AsyncExitStack, closing, suppress
+from contextlib import AsyncExitStack, closing
 
 import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from eunoe.deploy.gateway.sse import EventStream, StreamLimits
+from eunoe.deploy.gateway.http_protocol import bounded_connections
+from eunoe.deploy.gateway.sse import EventStream
 
 CHUNK = b"data: " + b"x" * 1_000_000 + b"\n\n"
 
@@ -21,9 +22,8 @@ class Endless:
         self.ended = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        stream = EventStream(self._events(), AsyncExitStack(), asyncio.Event(), StreamLimits(ping_s=60, send_s=0.2))
-        with suppress(TimeoutError):
-            await stream(scope, receive, send)
+        stream = EventStream(self._events(), AsyncExitStack(), asyncio.Event(), ping_s=60)
+        await stream(scope, receive, send)
         self.ended.set()
 
     async def _events(self) -> AsyncGenerator[bytes]:
@@ -42,7 +42,8 @@ async def eventually(condition: Callable[[], bool]) -> None:
 @pytest.fixture
 async def served() -> AsyncIterator[tuple[Endless, uvicorn.Server]]:
     application = Endless()
-    server = uvicorn.Server(uvicorn.Config(application, port=0, lifespan="off", log_level="critical"))
+    http = bounded_connections(header_s=20, send_s=0.2)
+    server = uvicorn.Server(uvicorn.Config(application, port=0, http=http, lifespan="off", log_level="critical"))
     serving = asyncio.create_task(server.serve())
     await eventually(lambda: server.started)
     yield application, server
