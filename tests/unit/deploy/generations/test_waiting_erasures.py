@@ -429,7 +429,7 @@ async def test_an_eraser_that_serves_has_pages_of_its_health(tmp_path: Path) -> 
         async def answers() -> bool:
             return await probed(address, "live") == 0
 
-        await until(answers, 30)
+        await until(answers)
         assert await probed(address, "ready") == 0
         eraser.send_signal(signal.SIGSTOP)  # as a process that hangs
         assert await probed(address, "live") == 1
