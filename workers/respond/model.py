@@ -19,10 +19,12 @@ from eunoe.workers.respond.prompt import (
     refined_reply_prompt,
     reply_fault,
     reply_prompt,
+    without_own_name,
     write_notes,
 )
 from eunoe.workers.respond.replier import CODE, DraftReply, ReplyTask
 from eunoe.workers.respond.settings import Refine
+from eunoe.workers.text.printed_names import printed_name
 
 Writer = Callable[[ReplyTask], Prompt]
 
@@ -58,7 +60,7 @@ class ModelReplier:
         text, marked = without_marks_of_rows(answer.text, rows, answer.cited)
         cited = tuple(rows[number] for number in sorted({*answer.cited, *marked}))
         made_by = Provenance(code=CODE, model=self.model.name, prompt=prompt, items=1)
-        return DraftReply(text.strip(), cited, made_by)
+        return DraftReply(without_own_name(text, printed_name(task.speak_as)).strip(), cited, made_by)
 
     async def _refined(self, task: ReplyTask) -> ReplyTask | None:
         """The task with notes in place of its timelines, without them if no note helps; `None` without a valid answer.

@@ -160,6 +160,20 @@ def good_notes(answer: ReplyForm, rows: Mapping[int, Row]) -> ReplyForm | None:
     return answer.model_copy(update={"notes": notes}) if notes else None
 
 
+def without_own_name(text: str, name: str) -> str:
+    """The text without the name of who says it before it, as the rows of a dialogue begin: ``Ann: In Oslo.``
+
+    A model may write it bold. The text stays as it is where nothing else is in it.
+    """
+    bold = "**" if text.lstrip().startswith("**") else ""
+    bare = text.strip().removeprefix(bold)
+    if bare[: len(name)].casefold() != name.casefold():
+        return text
+    behind = bare[len(name) :].removeprefix(bold).lstrip()
+    said = behind[1:].removeprefix(bold).strip()
+    return said if said and behind[0] in ":：" else text
+
+
 def write_notes(notes: Iterable[NoteRow]) -> str:
     """Refined timelines as the prompt shows them: each note with the rows it cites."""
     return "\n".join(

@@ -147,6 +147,27 @@ async def test_the_numbers_in_a_text_that_counts_rows_from_0_are_no_citations():
     assert (answer.text, answer.cited) == ("In Oslo, and the tent in Rome.", ())
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Ben: In Oslo.", "In Oslo."),
+        (" ben: In Oslo.", "In Oslo."),
+        ("**Ben:** In Oslo.", "In Oslo."),
+        ("**Ben**: **In Oslo.**", "**In Oslo.**"),
+        ("Ben：在奥斯陆。", "在奥斯陆。"),
+        ("Benny: a song of Oslo.", "Benny: a song of Oslo."),
+        ("Ann: In Oslo.", "Ann: In Oslo."),
+        ("Ben is in Oslo: ask him.", "Ben is in Oslo: ask him."),
+        ("Ben:", "Ben:"),
+        ("**In Oslo**", "**In Oslo**"),
+        ("Ben", "Ben"),
+    ],
+)
+async def test_a_reply_does_not_begin_with_the_name_of_who_speaks(text: str, said: str):
+    answer = await replier(Scripted(ReplyForm(cited=(1,), text=text))).reply(task(BOAT))
+    assert answer.text == said
+
+
 class Narrow(Scripted):
     """Takes prompts up to so many characters."""
 
