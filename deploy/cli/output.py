@@ -1,5 +1,6 @@
 """Output of the commands: text by rich for people, JSON for scripts."""
 
+import json
 import logging
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from rich.styled import Styled
 from rich.table import Column, Table
 
 from eunoe.schemas.errors import Refused
-from eunoe.workers.text.invisible import without_invisible
+from eunoe.workers.text.invisible import invisible_written, without_invisible
 
 
 class VisibleConsole(Console):
@@ -94,10 +95,26 @@ def listing(name: str, *columns: str) -> Listing:
 
 
 def print_json(value: object) -> None:
-    """Print a value as JSON on standard output, indented only on a terminal."""
+    """Print a value as JSON on standard output, indented only on a terminal.
+
+    Its strings name what is not shown by its code: JSON may hold as they are the characters above ASCII that command a
+    terminal, and those that turn round what stands there.
+    """
     option = orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0
-    sys.stdout.buffer.write(orjson.dumps(value, option=option | orjson.OPT_APPEND_NEWLINE))
+    text = orjson.dumps(value, option=option | orjson.OPT_APPEND_NEWLINE).decode()
+    sys.stdout.buffer.write(invisible_written(text, _code_of).replace(_NEXT_LINE, _code_of(_NEXT_LINE)).encode())
     sys.stdout.buffer.flush()
+
+
+def _code_of(char: str) -> str:
+    """The character as JSON may write it: ``\\u009b``, or two such codes."""
+    return json.dumps(char)[1:-1] if char != _DELETE else "\\u007f"
+
+
+_DELETE: Final = "\x7f"
+"""The one control that JSON's own writers leave as it is."""
+_NEXT_LINE: Final = "\x85"
+"""An end of a line, which texts may have and strings of JSON show as another line."""
 
 
 _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}

@@ -1,6 +1,7 @@
 """Takes out what cannot be seen, so that a text tells a model what it shows to people, and no more."""
 
 import re
+from collections.abc import Callable
 
 _CONTROLS = r"\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"
 """All but the tab, the ends of lines and of pages."""
@@ -55,3 +56,8 @@ def without_invisible(text: str) -> str:
     joiners in other scripts, Hangul fillers and selectors of mathematical signs: the text is read without them.
     """
     return _INVISIBLE.sub(r"\g<seen>", text)
+
+
+def invisible_written(text: str, write: Callable[[str], str]) -> str:
+    """The text with ``write`` of each character that `without_invisible` drops, in its place."""
+    return _INVISIBLE.sub(lambda found: found["seen"] or write(found[0]), text)
