@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 import orjson
 from pydantic import ValidationError
@@ -30,6 +31,12 @@ from eunoe.deploy.datasets.load import json_fault, read_bytes, read_numbered_eve
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Erase, SessionEnded, Utterance
 from eunoe.schemas.versions import describe
+
+
+_MOST_PACKED: Final = 100
+"""Bytes of chats to one of the ZIP file with them; chats have 5 to 10."""
+_ALWAYS_UNPACKED: Final = 64 * 2**20
+"""Bytes that any machine has room for."""
 
 
 class ImportFormat(StrEnum):
@@ -98,8 +105,21 @@ def _members(path: Path) -> Iterator[tuple[str, bytes]]:
         names = sorted(name for name in archive.namelist() if _is_conversations(name))
         if not names:
             raise Refused(f"{path}: holds no conversations.json; give the ZIP file as it was exported")
+        _check_unpacked(path, sum(archive.getinfo(name).file_size for name in names))
         for name in names:
             yield name, archive.read(name)
+
+
+def _check_unpacked(path: Path, size: int) -> None:
+    """Raise `Refused` for a ZIP file that unpacks to more than chats do, which would take all memory.
+
+    ``size``: bytes of what is read of it, unpacked. Files in it may share their bytes, so that all are counted.
+    """
+    packed = path.stat().st_size
+    if size > max(_ALWAYS_UNPACKED, _MOST_PACKED * packed):
+        raise Refused(
+            f"{path}: {packed} bytes would unpack to {size}, as no chats do; unpack it, and give its conversations.json"
+        )
 
 
 @contextmanager

@@ -306,6 +306,14 @@ def test_an_archive_that_cannot_be_unpacked_is_told_so(tmp_path, local, central,
         read_import(path, ImportFormat.CHATGPT, HERE)
 
 
+def test_an_archive_that_would_unpack_to_a_hundred_times_its_size_is_not_unpacked(tmp_path):
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr("conversations.json", json.dumps([chatgpt_chat("a", DAY)]) + " " * (65 * 2**20))
+    with pytest.raises(Refused, match=r"export\.zip: \d+ bytes would unpack to \d+, .*give its conversations\.json"):
+        read_import(path, ImportFormat.CHATGPT, HERE)
+
+
 def test_what_a_file_repeats_counts_once(tmp_path):
     memories = mem0_memories()["results"]
     assert lines_of(read(tmp_path, "mem0", [*memories, memories[0]])) == lines_of(read(tmp_path, "mem0", memories))
