@@ -10,8 +10,9 @@ import struct
 from typing import Any, Final, cast
 from uuid import uuid4
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
+from eunoe.deploy.gateway.http_upgrades import IgnoredUpgrades
 from eunoe.deploy.gateway.problems import Problem
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class TooManyRequests(Exception):
     """Raised within the parser to stop it: too many requests wait for their answers."""
 
 
-class BoundedConnection(HttpToolsProtocol):
+class BoundedConnection(IgnoredUpgrades):
     """Drops a connection whose first request, or whose next one once begun, has no whole head after some time.
 
     A head of more than `MAX_HEAD` bytes or `MAX_HEADERS` headers is refused. The parser copies what it has of a header
