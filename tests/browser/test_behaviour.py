@@ -403,7 +403,9 @@ async def test_what_was_erased_leaves_the_open_page(window: Window) -> None:
     assert await window.page.get_by_text("Lyon").count() == 0
 
 
-@pytest.mark.parametrize(("view", "label"), [("ask", "Question"), ("ask", "asked by"), ("ask", "budget"), ("why", "Reply")])
+@pytest.mark.parametrize(
+    ("view", "label"), [("ask", "Question"), ("ask", "asked by"), ("ask", "budget"), ("why", "Reply")]
+)
 async def test_what_is_typed_stays_when_the_page_refreshes(window: Window, view: str, label: str) -> None:
     log, name = window.site.gateway.log, f"typed-{label[-2:]}"
     first, second = ({"tenant": TENANT, "conversation_id": name, "session_id": one} for one in ("first", "second"))

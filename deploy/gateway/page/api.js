@@ -28,7 +28,8 @@ export const hasKey = () => snapshot !== null || Boolean(sessionStorage.getItem(
 export const setKey = (key) => sessionStorage.setItem(KEY, key.trim());
 export const forgetKey = () => sessionStorage.removeItem(KEY);
 
-const headers = () => ({ Authorization: `Bearer ${sessionStorage.getItem(KEY) || ""}` });
+/** The key as a header can hold it: the gateway refuses another, as a pasted one with a character that is not seen. */
+const headers = () => ({ Authorization: `Bearer ${(sessionStorage.getItem(KEY) || "").replace(/[^\x21-\x7e]/g, "?")}` });
 
 /** The address of a conversation, or of something in it. */
 export const inConversation = (id, rest = "") => `v1/conversations/${encodeURIComponent(id)}${rest}`;
@@ -58,7 +59,11 @@ export async function post(path, body, more = {}) {
 }
 
 async function send(path, options) {
-  return (await answered(path, options)).json();
+  const answer = await answered(path, options);
+  return answer.json().catch((fault) => {
+    if (fault.name === "AbortError") throw fault;
+    throw new Problem(0, { detail: "The answer was cut off." }, 5);
+  });
 }
 
 /** The answer to a request, whose body is not read yet. */
@@ -79,7 +84,7 @@ async function problemOf(answer) {
   return new Problem(answer.status, body, Number(answer.headers.get("Retry-After")) || 0);
 }
 
-const AWAY = [0, 429, 503, 504]; // 504: the gateway waits no longer for this answer, but it may come
+export const AWAY = [0, 429, 503, 504]; // 504: the gateway waits no longer for this answer, but it may come
 const TRIES = 100; // each after a second, or after as long as a stream lasts
 
 /**

@@ -2,6 +2,7 @@
 
 import { useCallback, useEffect, useRef, useState } from "./htm-preact.mjs";
 import { get, inConversation, snapshot, withQuery } from "./api.js";
+import { repeated } from "./repeated.js";
 
 /** What stays shown beside an error: nothing of what is gone, as after an erasure. */
 const left = (data, error) => (error.status === 404 ? null : data);
@@ -10,17 +11,23 @@ const left = (data, error) => (error.status === 404 ? null : data);
 export function useData(path, version = 0) {
   const [state, setState] = useState({ path, data: null, error: null, loading: path !== null });
   const [tries, setTries] = useState(0);
+  const reading = useRef(null);
   useEffect(() => {
     if (path === null) return setState({ path, data: null, error: null, loading: false });
-    const stop = new AbortController();
-    setState((old) => ({ path, data: old.path === path ? old.data : null, error: null, loading: true }));
-    get(path, stop.signal).then(
-      (data) => setState({ path, data, error: null, loading: false }),
-      (error) => {
-        if (error.name !== "AbortError") setState((old) => ({ ...old, data: left(old.data, error), error, loading: false }));
-      },
-    );
-    return () => stop.abort();
+    const own = repeated((signal) => {
+      setState((old) => ({ path, data: old.path === path ? old.data : null, error: null, loading: true }));
+      return get(path, signal).then(
+        (data) => !signal.aborted && setState({ path, data, error: null, loading: false }),
+        (error) => {
+          if (!signal.aborted) setState((old) => ({ ...old, data: left(old.data, error), error, loading: false }));
+        },
+      );
+    });
+    reading.current = own;
+    return () => (own.stop(), (reading.current = null));
+  }, [path, tries]);
+  useEffect(() => {
+    reading.current?.ask();
   }, [path, version, tries]);
   const reload = useCallback(() => setTries((number) => number + 1), []);
   return { ...state, reload };
