@@ -1,17 +1,20 @@
 """What a person does at the wrong moment, on a network that loses, delays and reorders answers."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.async_api import Route
 
+from eunoe.deploy.gateway.page.bundle import page_file
+from eunoe.deploy.gateway.page.export import read_snapshot
 from eunoe.deploy.generations.followers import tell_followers
 from eunoe.schemas.events import SessionEnded, Utterance
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.memory import DerivedReason
 from tests.browser.conftest import Window
-from tests.support.page import DEMO, NOW, START, TENANT
+from tests.support.page import ASKED, DEMO, LARGE, NOW, START, TENANT
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 
@@ -102,6 +105,51 @@ async def test_a_view_that_refreshes_faster_than_its_answers_come_is_shown_all_t
     await window.page.unroute_all(behavior="ignoreErrors")
 
 
+async def test_a_feed_that_never_rests_refreshes_what_is_open(window: Window) -> None:
+    told = Told(window, "busy")
+    await told.tell("I moved to Lyon in March.")
+    await told.open("sessions")
+    await window.sees("1 session closed")
+    stop = asyncio.Event()
+
+    async def go_on() -> None:
+        while not stop.is_set():
+            await told.tell(f"I bought book {told.sessions} in Marseille.")
+            await asyncio.wait([asyncio.ensure_future(stop.wait())], timeout=0.2)
+
+    saying = asyncio.ensure_future(go_on())
+    try:
+        await window.page.get_by_text("1 session closed").wait_for(state="detached", timeout=8_000)
+    finally:
+        stop.set()
+        await saying
+
+
+async def test_a_question_whose_answer_was_lost_is_said_once(window: Window) -> None:
+    told, sent = Told(window, "once"), 0
+
+    async def lose_answer(route: Route) -> None:
+        nonlocal sent
+        sent += 1
+        if sent > 1:
+            return await route.fallback()
+        await route.fetch()
+        return await route.abort("connectionreset")
+
+    window.expects_faults = True
+    await told.tell("I moved to Lyon in March.")
+    await window.page.route("**/once/asks", lose_answer)
+    await told.open("ask")
+    await window.page.get_by_label("Question").fill("Where did I move to?")
+    await window.page.get_by_label("say it").check()
+    await window.page.get_by_role("button", name="Ask", exact=True).click()
+    await window.sees("The gateway does not answer. Is it running?")
+    await window.page.get_by_role("button", name="Ask", exact=True).click()
+    await window.page.wait_for_url("**reply=**")
+    await window.page.get_by_role("tab", name="sessions").click()
+    await window.sees("1 line in 1 open session")
+
+
 # ---- keys
 
 
@@ -114,3 +162,74 @@ async def test_a_key_that_no_header_can_hold_is_asked_for_again(window: Window) 
     await window.sees("The gateway does not know this key.")
     await window.open(f"/c/{DEMO}/memories", "eu_\u200bnobody")
     await window.sees("The gateway does not know this key.")
+
+
+# ---- what refreshes under the reader
+
+
+async def test_a_refresh_leaves_the_reader_where_the_reader_is(window: Window) -> None:
+    told = Told(window, "still")
+    await told.tell(*(f"I bought book {number} in Marseille." for number in range(60)))
+    await window.page.set_viewport_size({"width": 900, "height": 500})
+    await told.open("sessions?s=1&page=0&line=u1.50")
+    await window.page.wait_for_function("() => scrollY > 500")
+    await window.page.evaluate("scrollTo(0, 0)")
+    await told.tell("I moved to Lyon in March.")
+    await window.page.locator(".opener").filter(has_text="session 2").wait_for()
+    await window.page.locator("li[id='line-u1.50']").wait_for()
+    await drawn(window)
+    assert await window.page.evaluate("scrollY") == 0
+
+
+@pytest.mark.parametrize("label", ["Question", "asked by"])
+async def test_what_is_typed_stays_when_memory_is_derived_again(window: Window, label: str) -> None:
+    told = Told(window, f"retyped{len(label)}")
+    await told.tell("I moved to Lyon in March.")
+    await told.open("ask")
+    await window.page.get_by_label(label).fill("Where is the boat")
+    async with window.page.expect_response(lambda one: one.url.endswith(told.name)):
+        await told.derived()
+    await drawn(window)
+    assert await window.page.get_by_label(label).input_value() == "Where is the boat"
+
+
+async def test_a_question_under_way_is_answered_though_memory_is_derived_again(window: Window) -> None:
+    told, log = Told(window, "underway"), window.site.gateway.log
+    await told.tell("I moved to Lyon in March.")
+    await told.open("ask")
+    await window.page.get_by_label("Question").fill("Where did Ann move to?")
+    log.lagging = True
+    try:
+        async with window.page.expect_request("**/underway/asks"):
+            await window.page.get_by_role("button", name="Ask", exact=True).click()
+        async with window.page.expect_response(lambda one: one.url.endswith("/underway")):
+            await told.derived()
+    finally:
+        await log.catch_up()
+    await window.page.wait_for_url("**reply=**")
+    await window.sees("It cites")
+
+
+# ---- links, and a file of its own
+
+
+async def test_a_link_to_a_session_finds_it_among_many(window: Window) -> None:
+    await window.open(f"/c/{LARGE}/sessions?s=3")
+    await window.sees("sessions 1 and on")
+    await window.page.get_by_label("segment 1").wait_for()
+    await window.page.locator("li.open .opener").click()
+    await window.page.get_by_label("segment 1").wait_for(state="detached")
+    await window.sees("sessions 1 and on")
+
+
+async def test_a_file_names_no_view_that_needs_a_gateway(window: Window, tmp_path: Path) -> None:
+    snapshot = await read_snapshot(window.site.gateway.pipeline.store, conversation_key(TENANT, ASKED))
+    assert snapshot is not None
+    file = tmp_path / "page.html"
+    file.write_text(page_file(ASKED, snapshot), encoding="utf-8")
+    window.on_file = True
+    await window.page.goto(f"{file.as_uri()}#/c/{ASKED}/sessions?s=6")
+    await window.page.locator(".lines .reply").wait_for()
+    assert await window.page.get_by_text("why this reply?").count() == 0
+    await window.go(f"/c/{ASKED}/why?reply=r")
+    await window.page.locator(".row").first.wait_for()

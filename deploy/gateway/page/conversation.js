@@ -17,7 +17,10 @@ import { Why } from "./why.js";
 
 const VIEWS = { sessions: Sessions, memories: Memories, insights: Insights, timelines: Timelines, tree: Tree, ask: Ask, why: Why, progress: Progress, generations: Generations };
 const FEED_WAIT = 1500; // milliseconds: a feed that does not begin keeps nobody from reading
+const SOON = 500; // milliseconds between the sessions of a feed and the refresh that shows them
 const NEED_GATEWAY = ["ask", "why", "progress", "generations"];
+const NAMES = Object.keys(VIEWS).filter((one) => !(snapshot && NEED_GATEWAY.includes(one)));
+const FORMS = ["ask", "why"]; // what is typed there is the reader's, and stays: they read anew by themselves
 
 export function Conversation({ id, view, params }) {
   const [version, setVersion] = useState(0);
@@ -35,18 +38,20 @@ export function Conversation({ id, view, params }) {
     const begin = () => setBegun(true);
     const impatient = setTimeout(begin, FEED_WAIT);
     const refresh = () => setVersion((number) => number + 1);
+    const soon = () => (timer = 0, refresh());
     const take = ({ event }) => {
-      clearTimeout(timer);
       begin();
-      if (event === "ready") return refresh();
-      if (event !== "derived" && event !== "reset") return (timer = setTimeout(refresh, 500));
+      if (event === "remembered") return (timer ||= setTimeout(soon, SOON)); // a feed that never rests must not put it off
+      clearTimeout(timer);
+      timer = 0;
+      if (event === "ready" || event === "refused") return refresh();
       setAnew((number) => number + 1);
       return refresh();
     };
     follow(inConversation(id, "/remembered"), take, stop.signal).then(begin); // it ends where it is refused
     return () => (clearTimeout(timer), clearTimeout(impatient), stop.abort());
   }, [id, keys]);
-  const name = view in VIEWS ? view : "memories";
+  const name = NAMES.includes(view) ? view : "memories";
   const status = useData(begun ? inConversation(id) : null, `${version} ${name} ${useReturns()}`);
   const View = VIEWS[name];
   const refused = status.error && status.error.status === 401; // one form for a key, and not one of each part
@@ -56,18 +61,17 @@ export function Conversation({ id, view, params }) {
     <div role="tabpanel" id="panel" aria-labelledby=${`tab-${name}`} tabindex="-1">
       ${status.error && html`<${Fault} error=${status.error} retry=${status.reload} />`}
       ${!status.data && !status.error && html`<${Loading} what="the conversation" />`}
-      ${status.data && !refused && html`<${View} key=${anew} id=${id} params=${params} status=${status.data} version=${version} />`}
+      ${status.data && !refused && html`<${View} key=${FORMS.includes(name) ? name : anew} id=${id} params=${params} status=${status.data} version=${version} anew=${anew} />`}
     </div>
   </section>`;
 }
 
 function Tabs({ id, name }) {
-  const names = Object.keys(VIEWS).filter((one) => !(snapshot && NEED_GATEWAY.includes(one)));
   const move = (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
     event.preventDefault();
-    const next = names[(names.indexOf(name) + step + names.length) % names.length];
+    const next = NAMES[(NAMES.indexOf(name) + step + NAMES.length) % NAMES.length];
     go(["c", id, next]);
     document.getElementById(`tab-${next}`).focus();
   };
@@ -78,7 +82,7 @@ function Tabs({ id, name }) {
     bar.current.scrollLeft = offsetLeft - bar.current.offsetLeft - (bar.current.clientWidth - offsetWidth) / 2;
   }, [name]);
   return html`<div class="tabs" ref=${bar} role="tablist" aria-label="Views" onKeyDown=${move}>
-    ${names.map((one) => html`<a role="tab" id=${`tab-${one}`} href=${link(["c", id, one])} aria-selected=${one === name}
+    ${NAMES.map((one) => html`<a role="tab" id=${`tab-${one}`} href=${link(["c", id, one])} aria-selected=${one === name}
       aria-controls="panel" tabindex=${one === name ? 0 : -1}>${one}</a>`)}
   </div>`;
 }

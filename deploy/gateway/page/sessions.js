@@ -1,7 +1,7 @@
 // Sessions by day; an opened one shows its topic segments as bands, as they were said or denoised.
 
 import { html, useEffect, useRef, useState } from "./htm-preact.mjs";
-import { inConversation, withQuery } from "./api.js";
+import { inConversation, snapshot, withQuery } from "./api.js";
 import { useData } from "./data.js";
 import { change, link } from "./route.js";
 import { At, Empty, Known, LongSaid, MadeBy, Said, Shown, days, minute, plural } from "./ui.js";
@@ -10,7 +10,8 @@ const PAGE = 50;
 
 export function Sessions({ id, params, status, version }) {
   const last = Math.ceil(status.sessions / PAGE) - 1;
-  const page = params.page === undefined ? Math.max(0, last) : Number(params.page);
+  const page = params.page !== undefined ? Number(params.page) : params.s ? pageOf(params.s) : Math.max(0, last);
+  const toggle = (session, open) => change({ s: open ? undefined : session, page: page === last ? undefined : page, line: undefined });
   const list = useData(withQuery(inConversation(id, "/sessions"), { limit: PAGE, after_session: page * PAGE }), version);
   if (!status.sessions && !status.open.length) {
     return html`<${Empty} title="No session yet">A session begins with its first utterance, and is closed by its client or after some idle time.<//>`;
@@ -19,9 +20,11 @@ export function Sessions({ id, params, status, version }) {
     <${Pages} page=${page} last=${last} />
     <ol class="sessions" reversed>
       ${page === Math.max(0, last) && [...status.open].reverse().map((one) => html`<${Open} key=${one.last_utterance_id} id=${id} item=${one} />`)}
-      ${[...sessions].reverse().map((one) => html`<${Session} key=${one.session} id=${id} item=${one} open=${String(one.session) === params.s} version=${version} />`)}
+      ${[...sessions].reverse().map((one) => html`<${Session} key=${one.session} id=${id} item=${one} open=${String(one.session) === params.s} toggle=${toggle} version=${version} />`)}
     </ol>`}<//>`;
 }
+
+const pageOf = (session) => Math.floor((session - 1) / PAGE);
 
 function Pages({ page, last }) {
   if (last < 1) return null;
@@ -33,12 +36,12 @@ function Pages({ page, last }) {
   </nav>`;
 }
 
-function Session({ id, item, open, version }) {
+function Session({ id, item, open, toggle, version }) {
   const when = item.first_at ? days(item.first_at, item.last_at) : item.status === "remembered" ? "nothing is kept" : item.status;
   const own = useRef(null);
   useEffect(() => open && own.current.scrollIntoView(), []); // a link leads to it, however many are above
   return html`<li class=${open ? "open" : ""} ref=${own}>
-    <button class="opener" aria-expanded=${open} onClick=${() => change({ s: open ? undefined : item.session, line: undefined })}>
+    <button class="opener" aria-expanded=${open} onClick=${() => toggle(item.session, open)}>
       <strong>${when}</strong>
       <span>session ${item.session}${item.lines ? ` · ${plural(item.lines, "line")} · ${plural(item.segments, "segment")}` : ""}</span>
       ${item.status !== "remembered" && html`<span class="status retired">${item.status}</span>`}
@@ -82,16 +85,17 @@ function Open({ id, item }) {
 
 /** The lines of a transcript; a reply leads to its reasons. */
 export function Lines({ id, lines, cited = () => false }) {
-  useEffect(() => {
-    const wanted = new URLSearchParams(location.hash.split("?")[1]).get("line");
-    const found = wanted && document.getElementById(`line-${wanted}`);
-    if (found) found.scrollIntoView({ block: "center" });
-  }, [lines]);
   const wanted = new URLSearchParams(location.hash.split("?")[1]).get("line");
+  const led = useRef(null); // where a link led: once, and not again at each refresh
+  useEffect(() => {
+    const found = wanted !== led.current && document.getElementById(`line-${wanted}`);
+    if (found) found.scrollIntoView({ block: "center" });
+    if (found) led.current = wanted;
+  }, [lines, wanted]);
   return html`<ul class="lines">${lines.map((line) => html`<li key=${line.utterance_id} id=${`line-${line.utterance_id}`}
     class=${`${line.reply_id ? "reply" : ""} ${cited(line) || line.utterance_id === wanted ? "cited" : ""}`}>
     <b dir="auto">${line.speaker}</b><${LongSaid} text=${line.text} />
-    ${line.reply_id && html`<a class="why" href=${link(["c", id, "why"], { reply: line.reply_id, at: line.at })}>why this reply?</a>`}
+    ${line.reply_id && !snapshot && html`<a class="why" href=${link(["c", id, "why"], { reply: line.reply_id, at: line.at })}>why this reply?</a>`}
     <span class="log" title=${line.at}>${minute(line.at)}</span>
   </li>`)}</ul>`;
 }
@@ -100,6 +104,6 @@ export function Lines({ id, lines, cited = () => false }) {
 export function Quote({ id, line, session }) {
   const said = html`<b dir="auto">${line.speaker}</b> <${Said} text=${line.text.length > 400 ? `${line.text.slice(0, 400)} …` : line.text} />`;
   return html`<blockquote>${said}<footer><${At} at=${line.at} />
-    ${session && html` · <a href=${link(["c", id, "sessions"], { s: session, page: Math.floor((session - 1) / PAGE), line: line.utterance_id })}>in session ${session}</a>`}
+    ${session && html` · <a href=${link(["c", id, "sessions"], { s: session, line: line.utterance_id })}>in session ${session}</a>`}
     ${line.utterance_id && html` <code>${line.utterance_id}</code>`}</footer></blockquote>`;
 }

@@ -8,14 +8,14 @@ import { change, link, useTyped } from "./route.js";
 import { Quote } from "./sessions.js";
 import { At, Empty, Known, MadeBy, Said, Shown, Status, plural } from "./ui.js";
 
-export function Why({ id, params }) {
+export function Why({ id, params, anew }) {
   const find = (event) => {
     event.preventDefault();
     change({ reply: event.target.elements.reply.value.trim(), at: undefined });
   };
   return html`<form class="tools" onSubmit=${find}><label class="grow">Reply <input name="reply" size="40" ...${useTyped(params.reply || "")} placeholder="reply_id" /></label><button>Why?</button></form>
     ${params.reply
-      ? html`<${Explained} id=${id} reply=${params.reply} at=${params.at} />`
+      ? html`<${Explained} key=${anew} id=${id} reply=${params.reply} at=${params.at} />`
       : html`<${Empty} title="Which reply?">Ask something, follow “why?” in a transcript, or paste the <code>reply_id</code> that came with the reply.<//>`}`;
 }
 
