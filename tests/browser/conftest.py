@@ -36,7 +36,10 @@ async def browser() -> AsyncIterator[Browser]:
         pytest.skip(HOW)
     async with async_playwright() as playwright:
         started = await playwright.chromium.launch(
-            executable_path=found.path, args=list(FLAGS), env=found.environment or None
+            executable_path=found.path,
+            args=list(FLAGS),
+            env=found.environment or None,
+            ignore_default_args=["--disable-ipc-flooding-protection"],  # a reader's browser has it
         )
         yield started
         await started.close()

@@ -125,6 +125,62 @@ async def test_a_feed_that_never_rests_refreshes_what_is_open(window: Window) ->
         await saying
 
 
+async def test_the_list_of_timelines_comes_back_after_a_lost_answer(window: Window) -> None:
+    lost = await lose_once(window, f"**/{LARGE}/timelines?*")
+    await window.open(f"/c/{LARGE}/timelines")
+    await window.sees("Trying again in")
+    await window.sees("3 timelines")
+    assert len(lost) == 1
+
+
+async def test_every_timeline_has_a_text_however_many_there_are(window: Window) -> None:
+    ids = [f"{number:08d}-0000-5000-8000-000000000000" for number in range(1, 151)]
+    many = [{"root": id_, "size": 2, "oldest": id_} for id_ in ids]
+
+    async def listed(route: Route) -> None:
+        await route.fulfill(json={"timelines": many, "next": None})
+
+    await window.page.route(f"**/{LARGE}/timelines?*", listed)
+    await window.open(f"/c/{LARGE}/timelines")
+    await window.sees("150 timelines")
+    await window.page.get_by_role("listbox").press("End")
+    await window.sees("Ann mentioned matter 150 of the garden.")
+
+
+async def test_a_branch_whose_answer_is_lost_says_so(window: Window) -> None:
+    await window.open(f"/c/{LARGE}/tree")
+    await window.page.get_by_role("treeitem").first.wait_for()
+    before = await window.page.get_by_role("treeitem").count()
+    await lose_once(window, f"**/{LARGE}/tree?node=node-*")
+    await window.page.get_by_role("treeitem").first.click()
+    await window.sees("The gateway does not answer.")
+    await window.page.wait_for_function("n => document.querySelectorAll('[role=treeitem]').length > n", arg=before)
+    await window.page.get_by_text("The gateway does not answer.").wait_for(state="detached")
+
+
+async def test_a_late_answer_does_not_take_the_place_of_a_later_one(window: Window) -> None:
+    told, read, released = Told(window, "ordered"), asyncio.Event(), asyncio.Event()
+
+    async def first_last(route: Route) -> None:
+        first = not read.is_set()
+        answer = await route.fetch()
+        read.set()
+        if first:
+            await released.wait()
+        await route.fulfill(response=answer)
+
+    await told.tell("I moved to Lyon in March.")
+    await window.page.route("**/ordered/tree?*", first_last)
+    await told.open("tree")
+    await read.wait()
+    await told.tell("I bought a red boat in Marseille.")
+    await window.sees("2 memories below")
+    async with window.page.expect_event("requestfinished", lambda one: "/ordered/tree" in one.url):
+        released.set()
+    await drawn(window)
+    assert await window.page.get_by_text("2 memories below").count() == 1
+
+
 async def test_a_question_whose_answer_was_lost_is_said_once(window: Window) -> None:
     told, sent = Told(window, "once"), 0
 
@@ -181,6 +237,23 @@ async def test_a_refresh_leaves_the_reader_where_the_reader_is(window: Window) -
     assert await window.page.evaluate("scrollY") == 0
 
 
+async def test_a_memory_that_comes_moves_neither_the_mark_nor_what_is_read(window: Window) -> None:
+    told = Told(window, "moved")
+    for number in range(40):
+        await told.tell(f"I bought book {number} in Marseille.")
+    await told.open("memories")
+    await window.sees("40 memories")
+    rows = window.page.get_by_role("listbox")
+    for _ in range(30):
+        await rows.press("ArrowDown")
+    marked = window.page.locator(".row.active .said")
+    text, top = await marked.inner_text(), (await marked.bounding_box() or {})["y"]
+    await told.tell("I moved to Lyon in March.")
+    await window.sees("41 memories")
+    assert await marked.inner_text() == text
+    assert (await marked.bounding_box() or {})["y"] == pytest.approx(top, abs=1)
+
+
 @pytest.mark.parametrize("label", ["Question", "asked by"])
 async def test_what_is_typed_stays_when_memory_is_derived_again(window: Window, label: str) -> None:
     told = Told(window, f"retyped{len(label)}")
@@ -208,6 +281,22 @@ async def test_a_question_under_way_is_answered_though_memory_is_derived_again(w
         await log.catch_up()
     await window.page.wait_for_url("**reply=**")
     await window.sees("It cites")
+
+
+async def test_a_slider_follows_the_hand_however_fast_that_is(window: Window) -> None:
+    await window.open(f"/c/{LARGE}/memories")
+    await window.page.locator(".row").first.wait_for()
+    drag = """async () => {
+        const slider = document.getElementById("as-of");
+        for (let at = 1; at <= 400; at += 1) {
+            slider.value = at;
+            slider.dispatchEvent(new Event("input", {bubbles: true}));
+            if (at % 50 === 0) await new Promise(done => requestAnimationFrame(done));
+        }
+    }"""
+    await window.page.evaluate(drag)
+    await window.page.locator("output").get_by_text("after session 400").wait_for()
+    await window.page.wait_for_function("() => location.hash.includes('at=400')")
 
 
 # ---- links, and a file of its own

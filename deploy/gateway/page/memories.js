@@ -1,9 +1,10 @@
 // Memories now, or as of the closing of a session; an opened one tells its evidence and its history.
 
-import { html, useMemo, useState } from "./htm-preact.mjs";
+import { html, useMemo } from "./htm-preact.mjs";
 import { asOf, useMemories } from "./data.js";
 import { change } from "./route.js";
-import { Empty, Fault, Known, Rows, Said, Status, Until, day, plural } from "./ui.js";
+import { Rows, useActive } from "./rows.js";
+import { Empty, Fault, Known, Said, Status, Until, day, plural } from "./ui.js";
 import { MemoryPanel } from "./history.js";
 
 const FILTERS = { current: "hold", ended: "ended", all: "all" };
@@ -26,7 +27,7 @@ export function Memories({ id, params, status, version, origin }) {
   const at = params.at === undefined ? sessions : Math.min(sessions, Number(params.at));
   const shown = useMemo(() => chosen(memories, at, params), [memories, at, params.status, params.q, params.by]);
   const speakers = useMemo(() => [...new Set(memories.map((one) => one.speaker))].sort(), [memories]);
-  const [active, setActive] = useState(-1);
+  const [active, setActive] = useActive(shown, memoryOf);
   const open = params.m;
   if (!more && !error && !memories.length) return NONE[origin];
   return html`<div class=${open ? "split" : ""}>
@@ -37,13 +38,15 @@ export function Memories({ id, params, status, version, origin }) {
         ${more && html`<span class="log">older ones are loading: ${all.length.toLocaleString("en")} so far</span>`}</p>`}
       ${error && html`<${Fault} error=${error} retry=${reload} />`}
       ${!shown.length && !more && !error && html`<${Empty} title="None of these">Another filter, or a later date, shows more.<//>`}
-      ${shown.length > 0 && html`<${Rows} rows=${shown} height=${HEIGHT} label="Memories" active=${active} onActive=${setActive}
+      ${shown.length > 0 && html`<${Rows} rows=${shown} idOf=${memoryOf} height=${HEIGHT} label="Memories" active=${active} onActive=${setActive}
         onOpen=${(place) => change({ m: shown[place].memory_id })} onKey=${(event) => event.key === "Escape" && open && (change({ m: undefined }), true)}
         attrs=${(one) => ({ "data-open": one.memory_id === open ? "" : undefined })} row=${(one) => html`<${Row} memory=${one} />`} />`}
     </div>
     ${open && html`<${MemoryPanel} key=${open} id=${id} memory=${open} version=${version} close=${() => change({ m: undefined })} />`}
   </div>`;
 }
+
+const memoryOf = (one) => one.memory_id;
 
 function Row({ memory }) {
   return html`<span class=${`what ${memory.status}`}><${Said} text=${memory.text} /></span>

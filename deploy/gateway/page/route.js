@@ -24,19 +24,39 @@ export function link(parts, params = {}) {
 }
 
 export function go(parts, params) {
+  write();
   location.hash = link(parts, params);
+}
+
+const PACE = 100; // milliseconds: browsers refuse to change the address some two hundred times within ten seconds
+let waits = null; // a state that the address does not say yet
+let pace = 0;
+
+addEventListener("hashchange", (event) => event.isTrusted && (waits = null)); // the reader went elsewhere
+
+const shown = () => waits ?? location.hash;
+
+function write() {
+  pace = 0;
+  if (waits === null) return;
+  history.replaceState(null, "", waits);
+  waits = null;
+  pace = setTimeout(write, PACE);
 }
 
 /** Change parameters of what is shown; `replace` leaves no step in the browser's history. */
 export function change(params, { replace = false } = {}) {
-  const now = readRoute(location.hash);
+  const now = readRoute(shown());
   const next = link(now.parts, { ...now.params, ...params });
-  if (next === location.hash) return;
-  if (!replace) location.hash = next;
-  else {
-    history.replaceState(null, "", next);
-    dispatchEvent(new HashChangeEvent("hashchange"));
+  if (next === shown()) return;
+  if (!replace) {
+    write();
+    location.hash = next;
+    return;
   }
+  waits = next;
+  if (!pace) write();
+  dispatchEvent(new HashChangeEvent("hashchange"));
 }
 
 /** The value of a field that begins with what the address says. What is typed stays until the address says something else. */
@@ -47,9 +67,9 @@ export function useTyped(said) {
 }
 
 export function useRoute() {
-  const [route, setRoute] = useState(() => readRoute(location.hash));
+  const [route, setRoute] = useState(() => readRoute(shown()));
   useEffect(() => {
-    const read = () => setRoute(readRoute(location.hash));
+    const read = () => setRoute(readRoute(shown()));
     addEventListener("hashchange", read);
     return () => removeEventListener("hashchange", read);
   }, []);

@@ -2,11 +2,12 @@
 
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./htm-preact.mjs";
 import { get, inConversation, withQuery } from "./api.js";
-import { useTimeline } from "./data.js";
+import { useData, useTimeline } from "./data.js";
 import { MemoryPanel } from "./history.js";
 import { curve, densities, monthRules, placeLanes } from "./lanes.js";
 import { change } from "./route.js";
-import { Empty, Fault, Loading, Rows, Said, Shown, Status, day, plural } from "./ui.js";
+import { Rows, useActive } from "./rows.js";
+import { Empty, Fault, Loading, Said, Shown, Status, day, plural } from "./ui.js";
 
 const STEPS = [18, 60, 200, 290];
 const GAP = 90;
@@ -22,45 +23,49 @@ export function Timelines({ id, params, status, version }) {
 }
 
 function All({ id, sessions, version }) {
-  const { roots, more, error } = useTimelines(id, version);
-  const [active, setActive] = useState(-1);
-  if (error) return html`<${Fault} error=${error} />`;
+  const { roots, more, error, reload } = useTimelines(id, version);
+  const [active, setActive] = useActive(roots, rootOf);
+  const fault = error && html`<${Fault} error=${error} retry=${reload} />`;
+  if (!roots.length && error) return fault;
   if (!roots.length && more) return html`<${Loading} what="timelines" />`;
   if (!roots.length) {
     return html`<${Empty} title="No memories are linked">A timeline begins when a memory of a later session is related to an earlier one.
       ${sessions < 2 ? " It takes two sessions." : " The offline rules link only what they are sure of; a language model finds more (OPENAI_BASE_URL)."}<//>`;
   }
-  return html`<p class="tools" role="status">${plural(roots.length, "timeline")}, the longest first${more ? " …" : ""}</p>
-    <${Rows} rows=${roots} height=${58} label="Timelines" active=${active} onActive=${setActive} onOpen=${(place) => change({ t: roots[place].root })}
-      row=${(one) => html`<span class="what"><${Said} text=${one.text || "…"} /></span><span class="meta">${plural(one.size, "memory", "memories")}${one.at && ` · since ${day(one.at)}`}</span>`} />`;
+  return html`${fault}<p class="tools" role="status">${plural(roots.length, "timeline")}, the longest first${more ? " …" : ""}</p>
+    <${Rows} rows=${roots} idOf=${rootOf} height=${58} label="Timelines" active=${active} onActive=${setActive} onOpen=${(place) => change({ t: roots[place].root })}
+      row=${(one) => html`<${Beginning} id=${id} one=${one} version=${version} />`} />`;
 }
 
-/** All timelines, page by page, with the text of the oldest memory of each. */
+const rootOf = (one) => one.root;
+
+/** A row of the list: its oldest memory is fetched as it comes into view. */
+function Beginning({ id, one: { oldest, size }, version }) {
+  const { data, error } = useData(inConversation(id, `/memories/${encodeURIComponent(oldest)}/history`), version);
+  const found = data?.changes.find((each) => each.memory.memory_id === oldest)?.memory;
+  return html`<span class="what"><${Said} text=${found ? found.text : error ? "(no answer)" : "…"} /></span>
+    <span class="meta">${plural(size, "memory", "memories")}${found && ` · since ${day(found.at)}`}</span>`;
+}
+
+/** All timelines, page by page. */
 function useTimelines(id, version) {
   const [state, setState] = useState({ roots: [], more: true, error: null });
+  const [tries, setTries] = useState(0);
   useEffect(() => {
     const stop = new AbortController();
     const known = new Map();
     const read = async () => {
       for (let after = 0; after !== null; ) {
         const page = await get(withQuery(inConversation(id, "/timelines"), { limit: 200, after_session: after }), stop.signal);
-        const fresh = page.timelines.filter((one) => !known.has(one.root));
-        for (const one of fresh) known.set(one.root, one);
-        await Promise.all(fresh.slice(0, 60).map(async (one) => Object.assign(one, await beginning(id, one, stop.signal))));
+        for (const one of page.timelines) known.set(one.root, one);
         after = page.next;
         setState({ roots: [...known.values()].sort((one, other) => other.size - one.size), more: after !== null, error: null });
       }
     };
     read().catch((error) => error.name !== "AbortError" && setState((old) => ({ ...old, more: false, error })));
     return () => stop.abort();
-  }, [id, version]);
-  return state;
-}
-
-async function beginning(id, { oldest }, signal) {
-  const { changes } = await get(inConversation(id, `/memories/${encodeURIComponent(oldest)}/history`), signal);
-  const found = changes.find((one) => one.memory.memory_id === oldest);
-  return found ? { text: found.memory.text, at: found.memory.at } : {};
+  }, [id, version, tries]);
+  return { ...state, reload: () => setTries((number) => number + 1) };
 }
 
 function One({ id, params, version }) {

@@ -4,20 +4,22 @@ import { html, useEffect, useMemo, useRef, useState } from "./htm-preact.mjs";
 import { get, inConversation, withQuery } from "./api.js";
 import { MemoryPanel } from "./history.js";
 import { change } from "./route.js";
-import { Empty, Fault, Loading, Rows, Said, days, plural } from "./ui.js";
+import { Rows, useActive } from "./rows.js";
+import { Empty, Fault, Loading, Said, days, plural } from "./ui.js";
 
 const ROOT = "root";
 const KEPT = 40;
 
 export function Tree({ id, params, status, version }) {
-  const { children, error, load } = useLevels(id, version);
+  const { children, failed, load } = useLevels(id, version);
   const open = useMemo(() => new Set((params.open || "").split(",").filter(Boolean)), [params.open]);
-  const [active, setActive] = useState(-1);
-  useEffect(() => {
-    for (const node of [ROOT, ...open]) load(node);
-  }, [params.open, version]);
+  const loadAll = () => [ROOT, ...open].forEach(load);
+  useEffect(loadAll, [params.open, version]);
   const rows = useMemo(() => flat(children, open), [children, open]);
-  if (error && !rows.length) return html`<${Fault} error=${error} retry=${() => load(ROOT)} />`;
+  const [active, setActive] = useActive(rows, nodeOf);
+  const lost = [ROOT, ...open].find((node) => failed.has(node));
+  const fault = lost && html`<${Fault} key=${lost} error=${failed.get(lost)} retry=${loadAll} />`;
+  if (fault && !rows.length) return fault;
   if (!children.has(ROOT)) return html`<${Loading} what="the tree" />`;
   if (!rows.length && !status.applied.tree) return html`<${Empty} title="No tree yet">It grows when the first session is remembered.<//>`;
   if (!rows.length) return html`<${Empty} title="The tree is empty">It grows when a session brings memories.<//>`;
@@ -41,14 +43,15 @@ export function Tree({ id, params, status, version }) {
     return false;
   };
   const attrs = (row) => ({ "aria-level": row.level, "aria-expanded": row.leaf ? undefined : row.open, "aria-setsize": row.of, "aria-posinset": row.place });
-  return html`<div class=${params.m ? "split" : ""}><div>
+  return html`<div class=${params.m ? "split" : ""}><div>${fault}
       <p class="tools"><span>${plural(leaves(children), "memory", "memories")} below ${plural(children.get(ROOT).length, "branch", "branches")}</span><span class="log">arrow keys open and close</span></p>
-      <${Rows} rows=${rows} height=${40} role="tree" rowRole="treeitem" label="Tree of memories" active=${active} onActive=${setActive} onOpen=${openRow} onKey=${keys} attrs=${attrs} row=${(one) => html`<${Row} row=${one} />`} />
+      <${Rows} rows=${rows} idOf=${nodeOf} height=${40} role="tree" rowRole="treeitem" label="Tree of memories" active=${active} onActive=${setActive} onOpen=${openRow} onKey=${keys} attrs=${attrs} row=${(one) => html`<${Row} row=${one} />`} />
     </div>
     ${params.m && html`<${MemoryPanel} key=${params.m} id=${id} memory=${params.m} version=${version} close=${() => change({ m: undefined })} />`}
   </div>`;
 }
 
+const nodeOf = (row) => row.node.node_id;
 const leaves = (children) => children.get(ROOT).reduce((sum, one) => sum + (one.descendants || 1), 0);
 
 function Row({ row: { node, level, leaf, open } }) {
@@ -56,6 +59,12 @@ function Row({ row: { node, level, leaf, open } }) {
     <span class="twist" aria-hidden="true">${leaf ? "·" : open ? "▾" : "▸"}</span>
     <span class=${`what ${node.ended ? "superseded" : ""} ${leaf ? "" : "inner"}`}><${Said} text=${node.text || "(not summed up yet)"} /></span>
     <span class="meta">${!leaf && plural(node.descendants, "memory", "memories")} ${node.first_at && days(node.first_at, node.last_at)}</span></span>`;
+}
+
+function without(map, key) {
+  const rest = new Map(map);
+  rest.delete(key);
+  return rest;
 }
 
 /** The rows of all opened nodes, in the order of a walk. */
@@ -74,21 +83,28 @@ function flat(children, open) {
   return rows;
 }
 
-/** Node → its children, fetched once for each version of the memory. */
+/** Node → its children, fetched once for each version of the memory; and the errors of those that did not come. */
 function useLevels(id, version) {
-  const [state, setState] = useState({ children: new Map(), error: null });
+  const [state, setState] = useState({ children: new Map(), failed: new Map() });
   const asked = useRef(new Set());
+  const known = useRef(new Map()); // node → version: an answer that comes late takes no place of a later one
   useEffect(() => {
     asked.current = new Set();
   }, [id, version]);
   const load = (node) => {
     if (asked.current.has(node)) return;
     asked.current.add(node);
+    const own = asked.current;
+    const take = (change) => {
+      if (known.current.get(node) > version) return;
+      known.current.set(node, version);
+      setState(change);
+    };
     get(withQuery(inConversation(id, "/tree"), { node })).then(
-      (found) => setState((old) => ({ children: new Map(old.children).set(node, found.children), error: null })),
+      (found) => take(({ children, failed }) => ({ children: new Map(children).set(node, found.children), failed: without(failed, node) })),
       (error) => {
-        asked.current.delete(node);
-        setState((old) => ({ ...old, error }));
+        own.delete(node);
+        take((old) => ({ ...old, failed: new Map(old.failed).set(node, error) }));
       },
     );
   };

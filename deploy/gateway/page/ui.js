@@ -1,6 +1,6 @@
-// Small parts of all views: times, states of loading, errors, and a list that draws only the rows in view.
+// Small parts of all views: times, states of loading, errors, a key, a question.
 
-import { html, useEffect, useLayoutEffect, useRef, useState } from "./htm-preact.mjs";
+import { html, useEffect, useRef, useState } from "./htm-preact.mjs";
 import { forgetKey, setKey } from "./api.js";
 
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
@@ -121,51 +121,4 @@ export function Confirm({ title, children, action, close }) {
       <menu><button value="no" autofocus>Cancel</button><button value="yes" class="main">${action}</button></menu>
     </form>
   </dialog>`;
-}
-
-/**
- * Rows of one height, of which those in view are drawn. The list has the focus, and `active` is the row that the arrow
- * keys move; so focus survives that rows come and go.
- */
-export function Rows({ rows, height, active, onActive, onOpen, onKey, role = "listbox", rowRole = "option", label, row, attrs }) {
-  const box = useRef(null);
-  const [view, setView] = useState({ top: 0, height: 600 });
-  const look = () => box.current && setView({ top: box.current.scrollTop, height: box.current.clientHeight });
-  useLayoutEffect(() => {
-    look();
-    const watch = new ResizeObserver(look);
-    watch.observe(box.current);
-    return () => watch.disconnect();
-  }, []);
-  useLayoutEffect(() => {
-    const { scrollTop, clientHeight } = box.current;
-    const top = active * height;
-    if (active < 0) return;
-    if (top < scrollTop) box.current.scrollTop = top;
-    else if (top + height > scrollTop + clientHeight) box.current.scrollTop = top + height - clientHeight;
-  }, [active]);
-  const first = Math.max(0, Math.floor(view.top / height) - 6);
-  const last = Math.min(rows.length, Math.ceil((view.top + view.height) / height) + 6);
-  const page = Math.max(1, Math.floor(view.height / height) - 1);
-  const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -rows.length, End: rows.length };
-  const key = (event) => {
-    if (onKey && onKey(event)) return event.preventDefault();
-    if (event.key in steps) onActive(Math.max(0, Math.min(rows.length - 1, Math.max(0, active) + steps[event.key])));
-    else if ((event.key === "Enter" || event.key === " ") && active >= 0) onOpen(active);
-    else return undefined;
-    return event.preventDefault();
-  };
-  const id = (number) => `${label.replace(/\W/g, "-")}-${number}`;
-  const inView = active >= first && active < last;
-  return html`<div class="rows" ref=${box} role=${role} aria-label=${label} tabindex="0" onScroll=${look} onKeyDown=${key}
-    aria-activedescendant=${inView ? id(active) : undefined}>
-    <div class="spacer" role="presentation" style=${{ height: `${rows.length * height}px` }}>
-      ${rows.slice(first, last).map(
-        (one, at) => html`<div key=${first + at} id=${id(first + at)} role=${rowRole} aria-posinset=${first + at + 1}
-          aria-setsize=${rows.length} aria-selected=${first + at === active} class=${`row ${first + at === active ? "active" : ""}`}
-          style=${{ top: `${(first + at) * height}px`, height: `${height}px` }} ...${attrs ? attrs(one) : {}}
-          onClick=${() => (onActive(first + at), onOpen(first + at))}>${row(one)}</div>`,
-      )}
-    </div>
-  </div>`;
 }
