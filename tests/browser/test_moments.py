@@ -299,6 +299,67 @@ async def test_a_slider_follows_the_hand_however_fast_that_is(window: Window) ->
     await window.page.wait_for_function("() => location.hash.includes('at=400')")
 
 
+async def test_dead_letters_are_fresh_for_whoever_comes_back(window: Window) -> None:
+    await window.open("/letters")
+    await window.page.locator("a.card").first.wait_for()
+    about = {"tenant": TENANT, "conversation_id": "returned", "utterance_id": "w1", "speaker": "Ann", "at": START}
+    await window.site.gateway.log.append([Utterance(**about, text=text) for text in ("I moved to Lyon.", "I stayed.")])
+    await window.page.evaluate("dispatchEvent(new Event('focus'))")
+    await window.sees("returned")
+
+
+async def test_a_letter_that_was_discarded_is_shown_so_though_the_answer_was_lost(window: Window) -> None:
+    page = window.page
+    about = {"tenant": TENANT, "conversation_id": "unheard", "utterance_id": "w1", "speaker": "Ann", "at": START}
+    await window.site.gateway.log.append([Utterance(**about, text=text) for text in ("I moved to Lyon.", "I stayed.")])
+
+    async def lose_answer(route: Route) -> None:
+        await route.fetch()
+        await route.abort("connectionreset")
+
+    window.expects_faults = True
+    await page.route("**/discard", lose_answer)
+    await window.open("/letters")
+    await page.get_by_role("link", name="conflict at intake").filter(has_text="unheard").click()
+    await page.get_by_role("button", name="Discard …").click()
+    await page.get_by_role("button", name="Discard", exact=True).click()
+    await window.sees("discarded 20")
+    assert await page.get_by_role("button", name="Discard …").count() == 0
+
+
+async def test_the_list_says_what_is_in_memory_by_now(window: Window) -> None:
+    told, behind = Told(window, "catching-up"), True
+
+    async def lag(route: Route) -> None:
+        answer = await route.fetch()
+        found = await answer.json()
+        await route.fulfill(response=answer, json={**found, "remembered": 0} if behind else found)
+
+    await told.tell("I moved to Lyon in March.")
+    await window.page.route("**/v1/conversations/catching-up", lag)
+    await window.open()
+    await window.sees("1 session closed · 1 not in memory yet")
+    behind = False
+    await window.page.evaluate("dispatchEvent(new Event('focus'))")
+    await window.page.get_by_text("1 not in memory yet").wait_for(state="detached")
+
+
+async def test_enter_waits_for_the_list_that_it_chooses_from(window: Window) -> None:
+    released = asyncio.Event()
+
+    async def late(route: Route) -> None:
+        await released.wait()
+        await route.fallback()
+
+    await window.page.route("**/v1/conversations?*", late)
+    await window.open()
+    search = window.page.get_by_role("searchbox")
+    await search.fill("mina-and")
+    await search.press("Enter")
+    released.set()
+    await window.page.wait_for_function("where => location.hash === where", arg=f"#/c/{DEMO}")
+
+
 # ---- links, and a file of its own
 
 

@@ -1,7 +1,7 @@
 // The conversations of the key's tenant, the last active first, with how much of each is in memory.
 
 import { html, useEffect, useState } from "./htm-preact.mjs";
-import { get, inConversation, withQuery } from "./api.js";
+import { inConversation, withQuery } from "./api.js";
 import { useData, useReturns } from "./data.js";
 import { change, go, link } from "./route.js";
 import { Empty, Fault, Known, Loading, plural } from "./ui.js";
@@ -25,33 +25,44 @@ export function Conversations({ params }) {
   useEffect(() => {
     if (looking && !page.loading && !page.error) setPlace({ cursor: next, limit: LOOK_THROUGH });
   }, [looking, next, page.loading, page.error]);
+  const [entered, setEntered] = useState(false);
+  const unlisted = page.data !== null && !pages.some((one) => one.data === page.data);
+  const waits = !page.error && (looking || page.loading || unlisted); // Enter chooses from what is found, which is not all there yet
+  useEffect(() => {
+    if (!entered || waits) return;
+    setEntered(false);
+    const one = shown.length === 1 ? shown[0].conversation_id : params.q;
+    if (one) go(["c", one]);
+  }, [entered, waits]);
   const search = (event) => {
     event.preventDefault();
-    const one = shown.length === 1 && !looking ? shown[0].conversation_id : params.q;
-    if (one) go(["c", one]);
+    setEntered(true);
+  };
+  const type = (event) => {
+    setEntered(false);
+    change({ q: event.target.value }, { replace: true });
   };
   return html`<section class="sheet">
     <div class="head"><h1>Conversations</h1>
       <form role="search" onSubmit=${search}><input type="search" aria-label="Search ids; Enter opens one" placeholder="Search ids; Enter opens one"
-        value=${params.q || ""} onInput=${(event) => change({ q: event.target.value }, { replace: true })} /></form></div>
+        value=${params.q || ""} onInput=${type} /></form></div>
     ${page.error && html`<${Fault} error=${page.error} retry=${page.reload} />`}
     ${page.loading && !all.length && html`<${Loading} what="conversations" />`}
-    ${!page.loading && !page.error && !all.length && html`<${Empty} title="Nothing is remembered yet">Send an utterance: <code>POST /v1/conversations/ann/events</code>,
+    ${!waits && !page.error && !all.length && html`<${Empty} title="Nothing is remembered yet">Send an utterance: <code>POST /v1/conversations/ann/events</code>,
       or play the bundled conversation with <code>eunoe demo --attach --no-workers</code>.<//>`}
     ${looking && html`<p class="quiet pad" role="status">Looking through all ids, the last active first …</p>`}
     ${all.length > 0 && !shown.length && !looking && html`<${Empty} title="No id holds this">Enter opens the conversation of exactly this id, if there is one.<//>`}
-    <ul class="cards">${shown.map((one) => html`<${Item} key=${one.conversation_id} item=${one} />`)}</ul>
+    <ul class="cards">${shown.map((one) => html`<${Item} key=${one.conversation_id} item=${one} returns=${returns} />`)}</ul>
     ${next && !looking && html`<p class="pad"><button onClick=${() => setPlace({ cursor: next, limit: PAGE })} disabled=${page.loading}>More conversations</button></p>`}
   </section>`;
 }
 
-function Item({ item }) {
-  const [status, setStatus] = useState(null);
+function Item({ item, returns }) {
+  const { data: status, error, reload } = useData(inConversation(item.conversation_id), `${item.active} ${returns}`);
   useEffect(() => {
-    const stop = new AbortController();
-    get(inConversation(item.conversation_id), stop.signal).then(setStatus, () => null);
-    return () => stop.abort();
-  }, [item.conversation_id, item.active]);
+    const timer = error?.retryAfter ? setTimeout(reload, error.retryAfter * 1000) : 0;
+    return () => clearTimeout(timer);
+  }, [error]);
   return html`<li><a class="card" href=${link(["c", item.conversation_id])}>
     <strong dir="auto">${item.conversation_id}</strong>
     <span>${status ? sizes(status) : "…"}</span>

@@ -2,14 +2,14 @@
 
 import { html, useState } from "./htm-preact.mjs";
 import { post, withQuery } from "./api.js";
-import { useData } from "./data.js";
+import { useData, useReturns } from "./data.js";
 import { change, go, link } from "./route.js";
 import { Confirm, Empty, Fault, Known, Shown, plural } from "./ui.js";
 
 export function Letters({ id, params }) {
   const closed = params.closed === "1";
   const [version, setVersion] = useState(0);
-  const list = useData(withQuery("v1/dead-letters", { limit: 200, closed: closed ? "true" : "", conversation_id: params.c }), version);
+  const list = useData(withQuery("v1/dead-letters", { limit: 200, closed: closed ? "true" : "", conversation_id: params.c }), `${version} ${useReturns()}`);
   return html`<section class="sheet wide"><div class="head"><h1>Dead letters</h1>
       <p class="quiet">Records that a stage could not decode, decide or send. Everything else went on without them.</p></div>
     <p class="tools"><label><input type="checkbox" checked=${closed} onChange=${() => change({ closed: closed ? undefined : 1 })} /> resolved ones too</label></p>
@@ -42,17 +42,14 @@ function Letter({ id, params, done }) {
   const [version, setVersion] = useState(0);
   const data = useData(path, version);
   const [asking, setAsking] = useState(null);
-  const [error, setError] = useState(null);
+  const [{ error, busy }, setState] = useState({ error: null, busy: false });
   const act = async (what) => {
     setAsking(null);
-    setError(null);
-    try {
-      await post(`${path}/${what}`);
-      setVersion((number) => number + 1);
-      done();
-    } catch (fault) {
-      setError(fault);
-    }
+    setState({ error: null, busy: true });
+    const error = await post(`${path}/${what}`).then(() => null, (fault) => fault);
+    setState({ error, busy: false });
+    setVersion((number) => number + 1); // where the answer was lost, too: the letter says what became of it
+    done();
   };
   return html`<aside class="panel" aria-label="The dead letter"><a class="close" href=${link(["letters"], params)} aria-label="Close">×</a>
     <${Shown} of=${data} what="the letter">${(found) => html`<h3>${found.letter.reason.replace(/_/g, " ")}</h3>
@@ -65,7 +62,7 @@ function Letter({ id, params, done }) {
       <h4>Its bytes, ${found.letter.size.toLocaleString("en")}${found.letter.truncated ? ", of which the first are kept" : ""}</h4>
       <pre class="context" dir="auto" tabindex="0">${decoded(found.value)}</pre>
       ${error && html`<${Fault} error=${error} />`}
-      ${!found.closed && html`<menu><button class="main" disabled=${!found.retryable} onClick=${() => setAsking("retry")}>Retry …</button><button onClick=${() => setAsking("discard")}>Discard …</button></menu>`}
+      ${!found.closed && html`<menu><button class="main" disabled=${busy || !found.retryable} onClick=${() => setAsking("retry")}>Retry …</button><button disabled=${busy} onClick=${() => setAsking("discard")}>Discard …</button></menu>`}
       ${!found.closed && found.obstacle && html`<p class="log">cannot be retried: ${found.obstacle}</p>`}`}<//>
     ${asking === "retry" && html`<${Confirm} title="Send it back to its stage?" action="Retry" close=${(yes) => (yes ? act("retry") : setAsking(null))}>The record goes to the stage again, as it is. If the reason still holds, another dead letter follows.<//>`}
     ${asking === "discard" && html`<${Confirm} title="Mark it as resolved?" action="Discard" close=${(yes) => (yes ? act("discard") : setAsking(null))}>Nothing more happens with this record: what it says does not become memory. The letter stays in the log.<//>`}
