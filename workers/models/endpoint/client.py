@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import httpx2
@@ -29,6 +29,8 @@ from eunoe.workers.models.endpoint.retrying import Transient
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
 
+MAX_ANSWER_BYTES: Final = 8 * 2**20
+"""Bytes of an answer in words; as a stream of events, with its thoughts, it has 300 for each of 25,000 tokens."""
 OPENAI_URL = "https://api.openai.com/v1"
 _FAILED = 500
 _PAGE = re.compile(r"\A\s*<(?:!doctype|html|head|body)\b", re.IGNORECASE)
@@ -63,12 +65,15 @@ class Endpoint:
         """The URL, without a password that it may have."""
         return without_login(self.base_url)
 
-    def open(self) -> "AsyncOpenAI":
+    def open(self, most_bytes: int = MAX_ANSWER_BYTES) -> "AsyncOpenAI":
         """Open a client that neither retries nor queues by itself; raises `Refused` where a key is missing.
 
-        It runs over aiohttp, which takes half the processor time of the SDK's own pool with 200 connections.
+        An answer of over ``most_bytes`` is not read to its end. The client runs over aiohttp, which takes half the
+        processor time of the SDK's own pool with 200 connections.
         """
-        from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415 - see above
+        from openai import AsyncOpenAI  # noqa: PLC0415 - see above
+
+        from eunoe.workers.models.endpoint.bounded_client import BoundedClient  # noqa: PLC0415 - it imports the SDK
 
         if self.key is None and self.base_url.rstrip("/") == OPENAI_URL:
             raise Refused(f"{OPENAI_URL} needs a key: set OPENAI_API_KEY, or OPENAI_BASE_URL for an endpoint without")
@@ -84,7 +89,7 @@ class Endpoint:
             default_headers=_basic(login) if login else None,
             max_retries=0,
             timeout=timeout,
-            http_client=DefaultAioHttpClient(limits=limits, timeout=timeout),
+            http_client=BoundedClient(most_bytes, limits=limits, timeout=timeout),
         )
 
 
@@ -116,11 +121,16 @@ def fault_of(error: Exception, endpoint: Endpoint, now: float) -> Exception:
     """
     from openai import APIConnectionError, APIResponseValidationError, APIStatusError  # noqa: PLC0415 - see above
 
+    from eunoe.workers.models.endpoint.bounded_client import AnswerTooLong  # noqa: PLC0415 - it imports the SDK
+
     where = endpoint.server
     if isinstance(error, APIStatusError):
         return _status_fault(error, where, now)
     if isinstance(error, APIConnectionError):
-        return Transient(f"{where} cannot be reached: {type(_root(error)).__name__}")
+        cause = _root(error)
+        if isinstance(cause, AnswerTooLong):
+            return Transient(f"{where} sent an answer that is none: {cause}", may_be_of_request=True)
+        return Transient(f"{where} cannot be reached: {type(cause).__name__}")
     if isinstance(error, APIResponseValidationError | ValueError):
         return Transient(f"{where} answered with something other than JSON: is the address right?")
     return error

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeGuard
 
 import orjson
 
@@ -19,6 +19,11 @@ _FINISHES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("insufficient_system_resource", "network_error", "abort", "aborted"), "error"),
 }
 """Words of other servers → those used here: Mistral, Gemini, DeepSeek, Z.AI, vLLM."""
+_MAX_CHARS: Final = 100_000
+"""Characters of an answer: about four times those of the longest that is asked for. To read many more of what is no
+JSON takes seconds, in which nothing else is done."""
+_MAX_TOKENS: Final = 10_000_000
+"""Tokens of a prompt or an answer that an endpoint may have counted."""
 _WITHOUT_MESSAGE: Final = frozenset({"length", "content_filter"})
 """Ends of answers that have no text and, from some servers, no message either."""
 
@@ -53,11 +58,11 @@ class Completion:
             return None
         message = message if isinstance(message, dict) else {}
         return cls(
-            content=_text(message.get("content")) or _arguments(message.get("tool_calls")),
+            content=_bounded(_text(message.get("content")) or _arguments(message.get("tool_calls"))),
             finish_reason=finish,
             refusal=bool(message.get("refusal")),
             tokens=_tokens(parsed.get("usage") if isinstance(parsed, dict) else None),
-            reasoning=_text(message.get("reasoning_content")) or _text(message.get("reasoning")),
+            reasoning=_bounded(_text(message.get("reasoning_content")) or _text(message.get("reasoning"))),
         )
 
 
@@ -139,11 +144,21 @@ def _arguments(calls: object) -> str:
     return _text(orjson.dumps(arguments).decode() if isinstance(arguments, dict) else arguments)
 
 
+def _bounded(text: str) -> str:
+    """The text; of a very long one, which a model's thoughts may be, the beginning of what is no thought."""
+    return text if len(text) <= _MAX_CHARS else without_thoughts(text)[:_MAX_CHARS]
+
+
 def _tokens(usage: object) -> tuple[int, int] | None:
+    """Tokens of prompt and completion; `None` where they are not counted, or cannot be."""
     if not isinstance(usage, dict):
         return None
     prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens", 0)
-    return (prompt, completion) if isinstance(prompt, int) and isinstance(completion, int) else None
+    return (prompt, completion) if _is_count(prompt) and _is_count(completion) else None
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and 0 <= value <= _MAX_TOKENS
 
 
 def answer_text(completion: Completion) -> str:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
 import numpy as np
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
 
 log = logging.getLogger(__name__)
+_MAX_ANSWER_BYTES: Final = 64 * 2**20
+"""Bytes of an answer: 256 vectors of 8,192 numbers, of 22 digits each, have 48 million."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class EndpointEmbedder:
 
     def __init__(self, settings: EndpointEmbedderSettings) -> None:
         self._settings = settings
-        self._client: AsyncOpenAI = settings.endpoint.open()
+        self._client: AsyncOpenAI = settings.endpoint.open(_MAX_ANSWER_BYTES)
         self._limit = InFlightLimit(settings.endpoint.in_flight, 0)
         self._retrying = Retrying(settings.retry, settings.environment, settings.endpoint.server)
         self._retries = 0

@@ -14,6 +14,8 @@ _SHIFT: Final = 0.05
 """A ratio that changes by less than this share is not saved."""
 _MIN_TOKENS: Final = 50
 """Tokens of a prompt from which its count tells something."""
+MAX_RATIO: Final = 8.0
+"""The most tokens of an endpoint for one of ours that are believed: one wrong count must not close its context."""
 _CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _HANGUL: Final = re.compile(r"[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]")
 _OTHER: Final = re.compile(r"[\u0370-\u1fff]")
@@ -41,7 +43,7 @@ class Profile(Value):
         ours = count_tokens(text)
         if ours < _MIN_TOKENS:
             return self
-        script, ratio = script_of(text), tokens / ours
+        script, ratio = script_of(text), min(MAX_RATIO, tokens / ours)
         known = self.ratios.get(script)
         if known is not None and abs(ratio - known) <= _SHIFT * known:
             return self

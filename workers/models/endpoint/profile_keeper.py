@@ -5,7 +5,7 @@ from typing import Final
 
 from eunoe.schemas.errors import Unavailable
 from eunoe.workers.models.endpoint.dialect import Dialect
-from eunoe.workers.models.endpoint.profile import DEFAULT_RATIO, Profile, Profiles, read_profile, script_of
+from eunoe.workers.models.endpoint.profile import DEFAULT_RATIO, MAX_RATIO, Profile, Profiles, read_profile, script_of
 
 log = logging.getLogger(__name__)
 _INFLATED = 1.2
@@ -13,7 +13,6 @@ _LEARNING: Final = 32
 """Prompts of a process whose tokens are all counted: the ratios are known then."""
 _COUNTED_EVERY: Final = 16
 """Of later prompts one in so many is counted: a count takes a twentieth of a session's processor time."""
-_MAX_RATIO = 8.0
 
 
 class ProfileKeeper:
@@ -64,7 +63,7 @@ class ProfileKeeper:
     async def underestimated(self, text: str) -> None:
         """Raise the ratio of a text's script: a prompt that should have fitted was too long."""
         script, ratios = script_of(text), self._now.ratios
-        raised = min(_MAX_RATIO, max(1.0, ratios.get(script, DEFAULT_RATIO)) * _INFLATED)
+        raised = min(MAX_RATIO, max(1.0, ratios.get(script, DEFAULT_RATIO)) * _INFLATED)
         await self._replace(self._now.model_copy(update={"ratios": {**ratios, script: round(raised, 3)}}))
 
     async def forget(self) -> None:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from itertools import islice
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
 from eunoe.workers.models.questions.answer_forms import spec_of
-from eunoe.workers.models.questions.fitting import fitted, item_list, item_of, made_item, placed_objects
+from eunoe.workers.models.questions.fitting import MAX_OBJECTS, fitted, item_list, item_of, made_item, placed_objects
 from eunoe.workers.models.questions.json_text import DECODER, OPENING, json_part, without_thoughts
 
 FormT = TypeVar("FormT", bound=Value)
@@ -175,7 +176,7 @@ def partly_read(text: str, form: type[FormT]) -> FormT | None:
 def bare_json(text: str) -> str:
     """The text of the first JSON object or list in an answer; the text itself where there is none."""
     bare = without_thoughts(text)
-    for opening in OPENING.finditer(bare):
+    for opening in islice(OPENING.finditer(bare), MAX_OBJECTS):
         with suppress(ValueError, RecursionError):
             _, end = DECODER.raw_decode(bare, opening.start())
             return bare[opening.start() : end]
