@@ -13,6 +13,7 @@ from eunoe.deploy.generations.followers import tell_followers
 from eunoe.schemas.events import SessionEnded, Utterance
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.memory import DerivedReason
+from eunoe.workers.stores.records.generations import Generation, GenerationState
 from tests.browser.conftest import Window
 from tests.support.page import ASKED, DEMO, LARGE, NOW, START, TENANT
 
@@ -308,6 +309,20 @@ async def test_dead_letters_are_fresh_for_whoever_comes_back(window: Window) -> 
     await window.sees("returned")
 
 
+async def test_a_generation_that_was_made_meanwhile_is_there_for_whoever_comes_back(window: Window) -> None:
+    await window.open(f"/c/{DEMO}/generations")
+    await window.sees("They differ in")
+    states = window.site.gateway.states
+    made = Generation(name="v3", state=GenerationState.BUILT, made_at=START, source="v1")
+    states.others["v3"] = states.others["v2"]
+    await states.book.write(made)
+    try:
+        await window.page.evaluate("dispatchEvent(new Event('focus'))")
+        await window.page.get_by_label("new").get_by_role("option", name="v3").wait_for(state="attached")
+    finally:
+        await states.book.forget("v3")
+
+
 async def test_a_letter_that_was_discarded_is_shown_so_though_the_answer_was_lost(window: Window) -> None:
     page = window.page
     about = {"tenant": TENANT, "conversation_id": "unheard", "utterance_id": "w1", "speaker": "Ann", "at": START}
@@ -360,7 +375,23 @@ async def test_enter_waits_for_the_list_that_it_chooses_from(window: Window) -> 
     await window.page.wait_for_function("where => location.hash === where", arg=f"#/c/{DEMO}")
 
 
-# ---- links, and a file of its own
+# ---- links, paper, and a file of its own
+
+
+async def test_a_list_is_printed_whole(window: Window) -> None:
+    await window.open(f"/c/{DEMO}/memories")
+    await window.sees("28 memories")
+    rows = window.page.locator(".row")
+    assert await rows.count() < 28
+    await window.page.emulate_media(media="print")
+    await window.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    await rows.nth(27).wait_for()
+    heights = "box => [box.clientHeight, box.querySelector('.spacer').clientHeight]"
+    box, whole = await window.page.locator(".rows").evaluate(heights)
+    assert box == whole
+    await window.page.emulate_media(media="screen")
+    await window.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    await rows.nth(27).wait_for(state="detached")
 
 
 async def test_a_link_to_a_session_finds_it_among_many(window: Window) -> None:

@@ -2,7 +2,7 @@
 
 import { html, useState } from "./htm-preact.mjs";
 import { inConversation, withQuery } from "./api.js";
-import { useData } from "./data.js";
+import { useData, useReturns } from "./data.js";
 import { change } from "./route.js";
 import { Empty, Said, Shown, day, plural } from "./ui.js";
 
@@ -14,7 +14,7 @@ const PARTS = [
 ];
 
 export function Generations({ id, params, version }) {
-  const list = useData("v1/generations", version);
+  const list = useData("v1/generations", `${version} ${useReturns()}`);
   return html`<${Shown} of=${list} what="the generations">${({ generations }) => generations.length < 2
     ? html`<${Empty} title="There is one generation">A rebuild makes another beside it, for example <code>eunoe rebuild v2 --set link.associative=5</code>. Here you see what it changed, before you let it answer.<//>`
     : html`<${Compared} id=${id} params=${params} version=${version} known=${generations} />`}<//>`;

@@ -1,6 +1,6 @@
 // A list of rows of one height that draws only those in view.
 
-import { html, useLayoutEffect, useMemo, useRef, useState } from "./htm-preact.mjs";
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./htm-preact.mjs";
 
 /** The row that the arrow keys move, as `[place, setPlace]`, −1 for none: it stays that row where others come before it. */
 export function useActive(rows, idOf) {
@@ -41,6 +41,12 @@ export function Rows({ rows, idOf, height, active, onActive, onOpen, onKey, role
     if (top < scrollTop) box.current.scrollTop = top;
     else if (top + height > scrollTop + clientHeight) box.current.scrollTop = top + height - clientHeight;
   }, [active]);
+  useEffect(() => {
+    const all = () => setView({ top: 0, height: rows.length * height }); // paper is not scrolled
+    addEventListener("beforeprint", all);
+    addEventListener("afterprint", look);
+    return () => (removeEventListener("beforeprint", all), removeEventListener("afterprint", look));
+  }, [rows]);
   const first = Math.max(0, Math.floor(view.top / height) - 6);
   const last = Math.min(rows.length, Math.ceil((view.top + view.height) / height) + 6);
   const page = Math.max(1, Math.floor(view.height / height) - 1);
