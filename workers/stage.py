@@ -316,7 +316,7 @@ def skip_session(stage: str) -> OnFailure:
                 conversation_id=event.conversation_id,
                 session=work.number,
                 stage=stage,
-                error=error[:500],
+                error=error,
                 turns=ends[0].turns if ends else (),
                 own_turns=ends[0].own_turns if ends else None,
             ),

@@ -57,4 +57,4 @@ def reply_contexts(
 def propose_nothing(work: Work[Any], error: str) -> tuple[Contract, ...]:
     """The events of a turn that failed, so that neither memory nor the reply waits for it."""
     event: ReplyRequested = work.event
-    return empty_proposal(event, 0, error[:500] or "failed"), *reply_contexts(event, infused=False)
+    return empty_proposal(event, 0, error or "failed"), *reply_contexts(event, infused=False)

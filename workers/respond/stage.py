@@ -185,7 +185,7 @@ def error_reply(work: Work[ReplyContext], error: str, settings: RespondSettings 
     strategy = event.request.strategy or (settings or RespondSettings()).strategy
     if event.request.wants is Wants.MEMORY:
         nothing = recalled(event, Context(), (), strategy, None)
-        return (nothing.model_copy(update={"error": error[:500]}),)
+        return (nothing.model_copy(update={"error": error}),)
     return (
         Reply(
             tenant=event.tenant,
@@ -197,6 +197,6 @@ def error_reply(work: Work[ReplyContext], error: str, settings: RespondSettings 
             strategy=strategy,
             known_session=0,
             made_by=Provenance(code=CODE, model="none"),
-            error=error[:500],
+            error=error,
         ),
     )

@@ -18,7 +18,7 @@ from eunoe.workers.models.questions.metering import DecidedBy, noting_answers
 from eunoe.workers.models.questions.recording import asking_for
 from eunoe.workers.runner.backoff import Backoff
 from eunoe.workers.runner.failure_limit import FailureLimit, FailureWindow, TooManyFailures
-from eunoe.workers.runner.faults import describe_fault, fault_frames
+from eunoe.workers.runner.faults import MAX_ERROR_CHARS, describe_fault, fault_frames
 from eunoe.workers.runner.metrics import Part, StageMeter
 from eunoe.workers.runner.ordinary import is_ordinary
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcome
@@ -220,7 +220,7 @@ class Decider:
         aware = self._stage if isinstance(self._stage, FailureAwareStage) else None
         report = self._spec.on_failure if aware is None else aware.failure_events
         # a late session was passed on as skipped in its turn
-        events = () if work.late else report(work, error)
+        events = () if work.late else report(work, error[:MAX_ERROR_CHARS])
         rejection = Rejection(reason=DeadLetterReason.FAILED, error=error)
         skipped = self._spec.order.is_gapless
         return DecisionResult(Decision(events=events, rejection=rejection, skipped=skipped), attempts, failed=True)

@@ -2,6 +2,10 @@
 
 import traceback
 from pathlib import Path
+from typing import Final
+
+MAX_ERROR_CHARS: Final = 500
+"""Longest error that the events of a failed decision carry."""
 
 
 def describe_fault(error: BaseException) -> str:
