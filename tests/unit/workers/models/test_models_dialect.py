@@ -5,7 +5,7 @@ import pytest
 from eunoe.schemas.base import Value
 from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.endpoint.dialect import Dialect, Formatting, Sampling, dialects_after, request_body
-from eunoe.workers.models.endpoint.refusals import RefusalKind, RefusalReading, read_refusal
+from eunoe.workers.models.endpoint.refusals import RefusalKind, read_refusal
 from eunoe.workers.models.questions.answer_forms import FORMS, StartsForm, answer_like
 from eunoe.workers.models.questions.forms import strict_schema
 from eunoe.workers.models.questions.reading import read_answer
@@ -54,9 +54,6 @@ def test_a_refused_form_is_asked_for_in_simpler_ways_until_none_is_left():
     ways = [dialect.formatting for dialect in dialects_after(Dialect(), frozenset({"response_format"}))]
     assert ways == [Formatting.PLAIN, Formatting.TEXT, Formatting.BARE]
     assert list(itertools.islice(dialects_after(Dialect(formatting=Formatting.BARE), frozenset()), 3)) == []
-
-
-CONTEXT_8K = RefusalReading(RefusalKind.TOO_LARGE, context=8192)
 
 
 @pytest.mark.parametrize(
