@@ -32,7 +32,7 @@ _ID: Final[TypeAdapter[str]] = TypeAdapter(Identifier)
 _LONE_PERCENT: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Route:
     """A method and a path, with all that its description needs."""
 
@@ -76,129 +76,103 @@ _C: Final = "/v1/conversations/{conversation}"
 
 ROUTES: Final[tuple[Route, ...]] = (
     Route(
-        method="POST", path=f"{_C}/events", scope=KeyScope.EVENTS_WRITE, handle=events.add_event,
-        body=bodies.EventBody, status=202, result=results.EventAccepted,
+        "POST", f"{_C}/events", KeyScope.EVENTS_WRITE, events.add_event, body=bodies.EventBody, status=202,
+        result=results.EventAccepted,
     ),
     Route(
-        method="POST", path="/v1/events", scope=KeyScope.EVENTS_WRITE, handle=events.add_batch,
-        body=bodies.BatchLine, body_type=NDJSON_TYPES[0], status=202, result=results.BatchAccepted,
+        "POST", "/v1/events", KeyScope.EVENTS_WRITE, events.add_batch, body=bodies.BatchLine, body_type=NDJSON_TYPES[0],
+        status=202, result=results.BatchAccepted,
+    ),
+    Route("POST", f"{_C}/asks", KeyScope.ASK, asks.ask, body=bodies.AskBody, result=Reply, streams=True, waits=True),
+    Route("GET", f"{_C}/asks/{{request}}", KeyScope.ASK, asks.resume_ask, result=Reply, streams=True, waits=True),
+    Route(
+        "POST", f"{_C}/recall", KeyScope.MEMORY_READ, recalls.recall, body=bodies.RecallBody, result=Recalled,
+        waits=True,
     ),
     Route(
-        method="POST", path=f"{_C}/asks", scope=KeyScope.ASK, handle=asks.ask, body=bodies.AskBody, result=Reply,
-        streams=True, waits=True,
+        "GET", "/v1/conversations", KeyScope.MEMORY_READ, conversations.list_conversations, query=bodies.PageQuery,
+        result=results.ConversationPage,
+    ),
+    Route("GET", _C, KeyScope.MEMORY_READ, conversations.show_conversation, result=results.ConversationStatus),
+    Route(
+        "GET", f"{_C}/sessions", KeyScope.MEMORY_READ, conversations.list_sessions, query=bodies.SessionPageQuery,
+        result=results.SessionPage,
     ),
     Route(
-        method="GET", path=f"{_C}/asks/{{request}}", scope=KeyScope.ASK, handle=asks.resume_ask, result=Reply,
-        streams=True, waits=True,
+        "GET", f"{_C}/sessions/{{session}}", KeyScope.MEMORY_READ, conversations.show_session, query=bodies.WaitQuery,
+        result=results.SessionView,
     ),
     Route(
-        method="POST", path=f"{_C}/recall", scope=KeyScope.MEMORY_READ, handle=recalls.recall, body=bodies.RecallBody,
-        result=Recalled, waits=True,
+        "GET", f"{_C}/memories", KeyScope.MEMORY_READ, memory.list_memories, query=bodies.MemoriesQuery,
+        result=results.MemoryPage,
     ),
     Route(
-        method="GET", path="/v1/conversations", scope=KeyScope.MEMORY_READ, handle=conversations.list_conversations,
-        query=bodies.PageQuery, result=results.ConversationPage,
+        "GET", f"{_C}/profile", KeyScope.MEMORY_READ, memory.show_profile, query=bodies.ProfileQuery,
+        result=results.ProfileView,
     ),
     Route(
-        method="GET", path=_C, scope=KeyScope.MEMORY_READ, handle=conversations.show_conversation,
-        result=results.ConversationStatus,
+        "GET", f"{_C}/memories/{{memory}}/history", KeyScope.MEMORY_READ, memory.show_history,
+        result=results.MemoryHistory,
     ),
     Route(
-        method="GET", path=f"{_C}/sessions", scope=KeyScope.MEMORY_READ, handle=conversations.list_sessions,
-        query=bodies.SessionPageQuery, result=results.SessionPage,
+        "GET", f"{_C}/timelines", KeyScope.MEMORY_READ, memory.list_timelines, query=bodies.SessionPageQuery,
+        result=results.TimelinePage,
     ),
     Route(
-        method="GET", path=f"{_C}/sessions/{{session}}", scope=KeyScope.MEMORY_READ, handle=conversations.show_session,
-        query=bodies.WaitQuery, result=results.SessionView,
+        "GET", f"{_C}/timelines/{{root}}", KeyScope.MEMORY_READ, memory.show_timeline, query=bodies.TimelineQuery,
+        result=results.TimelineView,
+    ),
+    Route("GET", f"{_C}/tree", KeyScope.MEMORY_READ, memory.show_tree, query=bodies.TreeQuery, result=results.TreeView),
+    Route(
+        "GET", f"{_C}/replies/{{reply}}", KeyScope.MEMORY_READ, replies.show_reply, query=bodies.ReplyQuery,
+        result=Reply,
     ),
     Route(
-        method="GET", path=f"{_C}/memories", scope=KeyScope.MEMORY_READ, handle=memory.list_memories,
-        query=bodies.MemoriesQuery, result=results.MemoryPage,
+        "GET", f"{_C}/replies/{{reply}}/why", KeyScope.MEMORY_READ, replies.explain_reply, query=bodies.ReplyQuery,
+        result=Explanation,
+    ),
+    Route("GET", f"{_C}/state", KeyScope.OPERATE, memory.show_state, result=operation_results.StateView),
+    Route(
+        "GET", f"{_C}/generations/{{generation}}/diff", KeyScope.OPERATE, operation.show_difference,
+        query=bodies.DifferenceQuery, result=operation_results.GenerationDifference,
     ),
     Route(
-        method="GET", path=f"{_C}/profile", scope=KeyScope.MEMORY_READ, handle=memory.show_profile,
-        query=bodies.ProfileQuery, result=results.ProfileView,
+        "GET", "/v1/generations", KeyScope.OPERATE, operation.list_generations, result=operation_results.GenerationPage,
     ),
     Route(
-        method="GET", path=f"{_C}/memories/{{memory}}/history", scope=KeyScope.MEMORY_READ,
-        handle=memory.show_history, result=results.MemoryHistory,
+        "GET", "/v1/processes", KeyScope.PROCESSES_READ, operation.list_processes, result=operation_results.ProcessPage,
     ),
     Route(
-        method="GET", path=f"{_C}/timelines", scope=KeyScope.MEMORY_READ, handle=memory.list_timelines,
-        query=bodies.SessionPageQuery, result=results.TimelinePage,
+        "GET", f"{_C}/remembered", KeyScope.MEMORY_READ, feeds.follow_conversation, query=bodies.StreamQuery,
+        streams=True,
+    ),
+    Route("GET", "/v1/remembered", KeyScope.MEMORY_READ, feeds.follow_all, query=bodies.StreamQuery, streams=True),
+    Route(
+        "GET", "/v1/dead-letters", KeyScope.LETTERS_READ, letters.list_letters, query=bodies.LettersQuery,
+        result=operation_results.LetterPage,
     ),
     Route(
-        method="GET", path=f"{_C}/timelines/{{root}}", scope=KeyScope.MEMORY_READ, handle=memory.show_timeline,
-        query=bodies.TimelineQuery, result=results.TimelineView,
-    ),
-    Route(
-        method="GET", path=f"{_C}/tree", scope=KeyScope.MEMORY_READ, handle=memory.show_tree,
-        query=bodies.TreeQuery, result=results.TreeView,
-    ),
-    Route(
-        method="GET", path=f"{_C}/replies/{{reply}}", scope=KeyScope.MEMORY_READ, handle=replies.show_reply,
-        query=bodies.ReplyQuery, result=Reply,
-    ),
-    Route(
-        method="GET", path=f"{_C}/replies/{{reply}}/why", scope=KeyScope.MEMORY_READ, handle=replies.explain_reply,
-        query=bodies.ReplyQuery, result=Explanation,
-    ),
-    Route(
-        method="GET", path=f"{_C}/state", scope=KeyScope.OPERATE, handle=memory.show_state,
-        result=operation_results.StateView,
-    ),
-    Route(
-        method="GET", path=f"{_C}/generations/{{generation}}/diff", scope=KeyScope.OPERATE,
-        handle=operation.show_difference, query=bodies.DifferenceQuery, result=operation_results.GenerationDifference,
-    ),
-    Route(
-        method="GET", path="/v1/generations", scope=KeyScope.OPERATE, handle=operation.list_generations,
-        result=operation_results.GenerationPage,
-    ),
-    Route(
-        method="GET", path="/v1/processes", scope=KeyScope.PROCESSES_READ, handle=operation.list_processes,
-        result=operation_results.ProcessPage,
-    ),
-    Route(
-        method="GET", path=f"{_C}/remembered", scope=KeyScope.MEMORY_READ, handle=feeds.follow_conversation,
-        query=bodies.StreamQuery, streams=True,
-    ),
-    Route(
-        method="GET", path="/v1/remembered", scope=KeyScope.MEMORY_READ, handle=feeds.follow_all,
-        query=bodies.StreamQuery, streams=True,
-    ),
-    Route(
-        method="GET", path="/v1/dead-letters", scope=KeyScope.LETTERS_READ, handle=letters.list_letters,
-        query=bodies.LettersQuery, result=operation_results.LetterPage,
-    ),
-    Route(
-        method="GET", path="/v1/dead-letters/{letter}", scope=KeyScope.LETTERS_READ, handle=letters.show_letter,
+        "GET", "/v1/dead-letters/{letter}", KeyScope.LETTERS_READ, letters.show_letter,
         result=operation_results.LetterView,
     ),
     Route(
-        method="POST", path="/v1/dead-letters/{letter}/retry", scope=KeyScope.LETTERS_WRITE,
-        handle=letters.retry_letter, result=operation_results.LetterView,
+        "POST", "/v1/dead-letters/{letter}/retry", KeyScope.LETTERS_WRITE, letters.retry_letter,
+        result=operation_results.LetterView,
     ),
     Route(
-        method="POST", path="/v1/dead-letters/{letter}/discard", scope=KeyScope.LETTERS_WRITE,
-        handle=letters.discard_letter, result=operation_results.LetterView,
+        "POST", "/v1/dead-letters/{letter}/discard", KeyScope.LETTERS_WRITE, letters.discard_letter,
+        result=operation_results.LetterView,
     ),
     Route(
-        method="POST", path=f"{_C}/erasures", scope=KeyScope.ERASE, handle=erasing.add_erasure, body=bodies.EraseBody,
-        status=202, result=erasures.ErasureView,
-    ),
-    Route(
-        method="POST", path=f"{_C}/erasure-plans", scope=KeyScope.ERASE, handle=erasing.plan_erasure,
-        body=bodies.EraseBody, result=erasures.ErasurePlan,
-    ),
-    Route(
-        method="GET", path=f"{_C}/erasures", scope=KeyScope.ERASE, handle=erasing.list_erasures,
-        result=erasures.ErasurePage,
-    ),
-    Route(
-        method="GET", path=f"{_C}/erasures/{{erasure}}", scope=KeyScope.ERASE, handle=erasing.show_erasure,
+        "POST", f"{_C}/erasures", KeyScope.ERASE, erasing.add_erasure, body=bodies.EraseBody, status=202,
         result=erasures.ErasureView,
     ),
+    Route(
+        "POST", f"{_C}/erasure-plans", KeyScope.ERASE, erasing.plan_erasure, body=bodies.EraseBody,
+        result=erasures.ErasurePlan,
+    ),
+    Route("GET", f"{_C}/erasures", KeyScope.ERASE, erasing.list_erasures, result=erasures.ErasurePage),
+    Route("GET", f"{_C}/erasures/{{erasure}}", KeyScope.ERASE, erasing.show_erasure, result=erasures.ErasureView),
 )  # fmt: skip
 
 
