@@ -1,9 +1,10 @@
-"""Event loop, memory allocator and garbage collector settings of processes that mostly wait for servers."""
+"""Event loop, signals, memory allocator and garbage collector of processes that mostly wait for servers."""
 
 import asyncio
 import ctypes
 import gc
 import os
+import signal
 import sys
 
 _SELDOM = (10_000, 5, 20)
@@ -71,3 +72,11 @@ def keep_for_good() -> None:
     """
     gc.freeze()
     collect_seldom()
+
+
+def stop_signal() -> asyncio.Event:
+    """An event that is set at Ctrl-C and SIGTERM from now on."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop

@@ -1,7 +1,6 @@
 """`eunoe demo`."""
 
 import asyncio
-import signal
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from eunoe.deploy.demo.play import (
     produce,
     wait_until_remembered,
 )
+from eunoe.deploy.event_loop import stop_signal
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.process.temporary import attached_servers, temporary_servers
@@ -154,9 +154,7 @@ async def _demo(loaded: LoadedConversation, options: DemoOptions) -> dict[str, A
 
 async def _serve_page(settings: Settings, conversation_id: str) -> None:
     """Print the page's address, and serve it until Ctrl-C."""
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stop = stop_signal()
     async with page_opened(settings, DEFAULT_TENANT, conversation_id) as address:
         errors.print(f"the page, until Ctrl-C: {address}", highlight=False, soft_wrap=True)
         await stop.wait()

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import Final
 
 from eunoe.deploy.clients.erasures import is_pending, open_erasures, unseen_erasures
 from eunoe.deploy.clients.live_settings import live_settings
-from eunoe.deploy.event_loop import keep_for_good
+from eunoe.deploy.event_loop import keep_for_good, stop_signal
 from eunoe.deploy.generations.erase.batch import WorkedOff
 from eunoe.deploy.generations.erase.loop import alone, work_off
 from eunoe.deploy.generations.erase.retention import run_retention, trusted_now
@@ -36,9 +35,7 @@ async def serve_erasures(settings: Settings, *, once: bool, poll_s: float) -> No
     Serves the pages of its health at ``settings.health``, but not with ``once``. Raises `Refused` where no ledger is
     set or that address is in use; with ``once`` also where erasures have to wait, and `Unavailable`.
     """
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop = stop_signal()
     health = HealthState()
     async with _served(health, None if once else settings.health), open_erasures(settings) as ledger:
         health.phase = Phase.RUNNING

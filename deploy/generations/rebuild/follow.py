@@ -1,10 +1,10 @@
 """Runs the workers of a generation, so that it keeps up with the log."""
 
 import asyncio
-import signal
 
 from eunoe.deploy.clients.connect import environment
 from eunoe.deploy.clients.live_settings import of_generation
+from eunoe.deploy.event_loop import stop_signal
 from eunoe.deploy.generations.promotion import caught_up
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.process.supervisor import WorkerProcess
@@ -21,7 +21,7 @@ async def follow(settings: Settings, plan: RebuildPlan, report_lag: ReportCount)
     """
     target = of_generation(settings, plan.into, plan.changes)
     worker = WorkerProcess(["all"], environment(target))
-    stop = _stop_signal()
+    stop = stop_signal()
     try:
         await worker.start()
         await caught_up(target, report_lag)
@@ -32,12 +32,5 @@ async def follow(settings: Settings, plan: RebuildPlan, report_lag: ReportCount)
 
 async def until_stopped(worker: WorkerProcess, stop: asyncio.Event | None = None) -> None:
     """Return at Ctrl-C or SIGTERM; raises `Unavailable` when the worker ends for good before."""
-    stop = stop or _stop_signal()
+    stop = stop or stop_signal()
     await first_ended(worker.failed(), stop.wait())
-
-
-def _stop_signal() -> asyncio.Event:
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    return stop
