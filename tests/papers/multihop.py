@@ -27,8 +27,9 @@ from eunoe.workers.stores.state.memory_store import MemoryStore
 from eunoe.workers.stores.vectors.memory_index import MemoryIndex
 from eunoe.workers.text.terms import query_vector, terms
 from eunoe.workers.text.tokens import count_tokens
+from eunoe.workers.tree.loading import TreeReader
 from eunoe.workers.tree.nodes import NAME, TreeNode
-from eunoe.workers.tree.reads import TreeRecall, read_leaf_frequencies, read_tree, read_tree_stats
+from eunoe.workers.tree.reads import TreeRecall, read_leaf_frequencies, read_tree
 from eunoe.workers.tree.settings import TreeRecallSettings, TreeSettings
 from eunoe.workers.tree.spec import SPEC
 
@@ -145,7 +146,7 @@ class FactTree:
 
     async def _hits(self, question: str) -> dict[str, list[Hit]]:
         (vector,) = await self.embedder.embed([question])
-        words, stats = terms(question), await read_tree_stats(self.store, self.key)
+        words, stats = terms(question), await TreeReader(self.store, self.key).stats()
         frequencies = await read_leaf_frequencies(self.store, self.key, set(words))
         sparse = query_vector(words, frequencies, stats.leaves)
         dense_search = Search(Collection.TREE, self.key, len(self.nodes), dense=vector.astype("<f4").tobytes())

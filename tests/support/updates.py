@@ -8,6 +8,7 @@ from datetime import timedelta
 from eunoe.schemas.events import Insight, InsightKind, Line, Provenance, SessionSkipped
 from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, MemoriesFormed, Memory, MemoryDraft
 from eunoe.schemas.model_ports import Prompt
+from eunoe.schemas.ports import StateStore
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
 from eunoe.streams.record import Message
@@ -24,7 +25,7 @@ from eunoe.workers.stage import StageSpec
 from eunoe.workers.update.model import ModelOperator
 from eunoe.workers.update.offline import OfflineOperator
 from eunoe.workers.update.operator import Operation, Operator
-from eunoe.workers.update.reads import all_memories, current_memories
+from eunoe.workers.update.reads import all_memories, current_ids, read_memories
 from eunoe.workers.update.settings import UpdateSettings
 from eunoe.workers.update.stage import UpdateStage
 from tests.support.in_memory import START, HashEmbedder, Stores
@@ -39,6 +40,12 @@ Script = Mapping[tuple[str, str], str]
 """(old text, new text) → operation, or "FUSE: the fused text"; whatever is not there is APPEND."""
 
 _PAIR = re.compile(r"^\[(\d+)\] about .*\n    m \([^)]*\): (.*)\n    s \([^)]*\): (.*)$", re.MULTILINE)
+
+
+async def current_memories(store: StateStore, key: str) -> list[Memory]:
+    """The current memories, oldest first; reads one document for each."""
+    found = await read_memories(store, key, await current_ids(store, key))
+    return sorted(found, key=lambda memory: memory.order)
 
 
 def line(id_: str, session: int, speaker: str = "Ann") -> Line:

@@ -27,14 +27,8 @@ __all__ = [
     "entries_below",
     "read_leaf_frequencies",
     "read_tree",
-    "read_tree_stats",
     "with_ancestors",
 ]
-
-
-async def read_tree_stats(store: StateStore, key: str) -> TreeStats:
-    """The statistics of a conversation's tree; empty if there is none."""
-    return await TreeReader(store, key).stats()
 
 
 async def read_tree(store: StateStore, key: str) -> dict[str, TreeNode]:

@@ -36,7 +36,6 @@ __all__ = [
     "all_memories",
     "all_steps",
     "current_ids",
-    "current_memories",
     "endings_of",
     "findable_session",
     "history_of",
@@ -144,12 +143,6 @@ def _added(steps: SessionSteps) -> Iterator[str]:
 async def current_ids(store: StateStore, key: str) -> list[str]:
     """The ids of all current memories, sorted."""
     return sorted(await store.scan(NAME, key, CURRENT))
-
-
-async def current_memories(store: StateStore, key: str) -> list[Memory]:
-    """The current memories, oldest first; reads one document for each."""
-    found = await read_memories(store, key, await current_ids(store, key))
-    return sorted(found, key=lambda memory: memory.order)
 
 
 async def all_memories(store: StateStore, key: str) -> list[Memory]:

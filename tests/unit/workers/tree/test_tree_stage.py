@@ -20,8 +20,9 @@ from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stores.state.memory_store import MemoryLogPositions, MemoryStore
 from eunoe.workers.tree.entries import SegmentEntries
+from eunoe.workers.tree.loading import TreeReader
 from eunoe.workers.tree.nodes import ROOT
-from eunoe.workers.tree.reads import entries_below, read_tree, read_tree_stats
+from eunoe.workers.tree.reads import entries_below, read_tree
 from eunoe.workers.tree.settings import TreeSettings
 from tests.support.in_memory import START, Clock
 from tests.support.tree import KEY, FakeModel, Grove, changed, check_tree, ended, memory
@@ -57,7 +58,7 @@ async def test_a_session_grows_the_tree_and_puts_every_node_into_the_index():
     assert aggregates
     assert all(node.text and node.made_by for node in aggregates)
     assert all(node.first_at <= node.last_at for node in aggregates)
-    stats = await read_tree_stats(grove.store, KEY)
+    stats = await TreeReader(grove.store, KEY).stats()
     assert (stats.session, stats.leaves, stats.nodes) == (3, 30, len(nodes) - 1)
     assert stats.depth == max(node.depth for node in nodes.values())
     assert stats.speakers == ("Ann",)
@@ -66,7 +67,7 @@ async def test_a_session_grows_the_tree_and_puts_every_node_into_the_index():
 async def test_an_empty_session_is_applied_too():
     grove = Grove()
     await grove.apply(changed(1, []))
-    stats = await read_tree_stats(grove.store, KEY)
+    stats = await TreeReader(grove.store, KEY).stats()
     assert (stats.session, stats.leaves) == (1, 0)
 
 
@@ -137,13 +138,13 @@ async def test_the_base_threshold_is_taken_once_at_the_hundredth_leaf():
     settings = TreeSettings(sample=20)
     grove = Grove(settings)
     await grove.apply(session_of(1, 12))
-    assert (await read_tree_stats(grove.store, KEY)).base_threshold is None
+    assert (await TreeReader(grove.store, KEY).stats()).base_threshold is None
     await grove.apply(session_of(2, 12, start=12))
-    first = (await read_tree_stats(grove.store, KEY)).base_threshold
+    first = (await TreeReader(grove.store, KEY).stats()).base_threshold
     assert first is not None
     assert settings.lowest_threshold <= first <= settings.highest_threshold
     await grove.apply(changed(3, [memory(3, index, "Ann says the same") for index in range(30)]))
-    assert (await read_tree_stats(grove.store, KEY)).base_threshold == first
+    assert (await TreeReader(grove.store, KEY).stats()).base_threshold == first
 
 
 async def test_the_sample_does_not_depend_on_how_sessions_cut_it():
@@ -153,7 +154,7 @@ async def test_the_sample_does_not_depend_on_how_sessions_cut_it():
         for number in range(1, 40 // size + 1):
             event = changed(number, [memory(number, at, some_text((number - 1) * size + at)) for at in range(size)])
             await grove.apply(event)
-        found.append((await read_tree_stats(grove.store, KEY)).base_threshold)
+        found.append((await TreeReader(grove.store, KEY).stats()).base_threshold)
     assert found[0] == found[1] == found[2]
 
 
@@ -200,7 +201,7 @@ async def test_what_is_added_and_superseded_in_one_session_is_marked():
 async def test_an_entry_that_never_came_is_passed_over():
     grove = Grove()
     await grove.apply(changed(1, [memory(1, 0, "Ann rows")], [memory(9, 9, "unknown")]))
-    assert (await read_tree_stats(grove.store, KEY)).leaves == 1
+    assert (await TreeReader(grove.store, KEY).stats()).leaves == 1
 
 
 async def test_a_memory_is_in_exactly_one_leaf_even_if_it_is_added_again():

@@ -25,8 +25,9 @@ from eunoe.workers.tree.nodes import LEAVES
 from eunoe.workers.tree.nodes import NAME as TREE
 from eunoe.workers.tree.reads import read_tree
 from eunoe.workers.update.memories import NAME as UPDATE
-from eunoe.workers.update.reads import all_memories, current_memories, read_memory_stats
+from eunoe.workers.update.reads import all_memories, read_memory_stats
 from tests.support.in_memory import ended, make_pipeline, utterance
+from tests.support.updates import current_memories
 
 KEY = "default/c"
 QUICK = RunnerSettings(attempts=1, backoff=Backoff(first=0.001), failures=FailureLimit(share=1.0))

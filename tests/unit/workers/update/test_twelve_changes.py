@@ -12,9 +12,10 @@ from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.registry import StageSettings
-from eunoe.workers.update.reads import all_memories, all_steps, current_memories, history_of, memories_at
+from eunoe.workers.update.reads import all_memories, all_steps, history_of, memories_at
 from tests.support.changes import FUSED, INSIGHTS, MEMORIES, SESSIONS, Planned, events, probe
 from tests.support.in_memory import make_pipeline
+from tests.support.updates import current_memories
 
 KEY = "default/c"
 EVERY_TURN = StageSettings(intake=IntakeSettings(blend_unasked=True), blend=BlendSettings(wait_s=None))

@@ -29,7 +29,6 @@ from eunoe.workers.update.memories import STATS, MemoryStats
 from eunoe.workers.update.offline import OfflineOperator
 from eunoe.workers.update.reads import (
     all_memories,
-    current_memories,
     read_memories,
     read_memory_frequencies,
     read_memory_stats,
@@ -37,6 +36,7 @@ from eunoe.workers.update.reads import (
 from eunoe.workers.update.settings import UpdateSettings
 from eunoe.workers.update.stage import UpdateStage
 from tests.support.in_memory import START, HashEmbedder, Stores, ended, make_pipeline, utterance
+from tests.support.updates import current_memories
 
 SPEC = replace(STAGES["update"], in_order=())
 """The stage; a session that comes before its predecessor waits here: nothing before it was lost."""

@@ -12,9 +12,9 @@ from eunoe.schemas.memory import ChangeKind, MemoryStatus
 from eunoe.workers.update.lifecycle import Cause, ForbiddenTransition, Lifecycle, as_of
 from eunoe.workers.update.memories import insight_id, summary_memories
 from eunoe.workers.update.operator import Operation
-from eunoe.workers.update.reads import all_memories, all_steps, current_memories, history_of, memories_at
+from eunoe.workers.update.reads import all_memories, all_steps, history_of, memories_at
 from tests.support.in_memory import START
-from tests.support.updates import KEY, Updates, formed, insight, proposed, replayed
+from tests.support.updates import KEY, Updates, current_memories, formed, insight, proposed, replayed
 
 OLD, NEW = summary_memories(formed(1, "Ann a.", "Ann b."))
 WHY = Cause(START, "why", NEW.memory_id)
