@@ -256,8 +256,7 @@ fmt: install  ## format, and mend what can be mended
 .PHONY: contracts
 contracts: install  ## write what is derived: JSON Schemas, AsyncAPI, tables of stages and settings, compose services, the dashboard, the chart
 	$(BIN)/eunoe schemas deploy/contracts
-	$(BIN)/python -m eunoe.deploy.observability.dashboard
-	$(BIN)/python -m eunoe.deploy.contracts.derived
+	$(BIN)/python -m tests.support.derived.files
 
 .PHONY: docs
 docs: install  ## build the documentation site into reports/site; a link that leads nowhere is an error

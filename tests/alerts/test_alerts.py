@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from eunoe.deploy.observability.dashboard import expressions
 from eunoe.workers.registry import STAGES
+from tests.support.derived.dashboard import expressions
 from tests.support.prometheus import RULES, program
 
 PROMTOOL = program("promtool")

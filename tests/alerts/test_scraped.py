@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from eunoe.deploy.observability.dashboard import expressions
 from tests.support import command
 from tests.support.command import until
+from tests.support.derived.dashboard import expressions
 from tests.support.prometheus import RULES, Prometheus, prometheus
 
 EVERY_S = 1.0

@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from eunoe.deploy.contracts.stages import (
+from eunoe.streams.topics import Topic
+from eunoe.workers.derive.dependents import dependents, first_stages
+from eunoe.workers.registry import STAGES, groups_of, settings_class, stages_of
+from tests.support.derived.stages import (
     absent_alert,
     compose_services,
     readers,
@@ -19,9 +22,6 @@ from eunoe.deploy.contracts.stages import (
     topics_table,
     with_compose_services,
 )
-from eunoe.streams.topics import Topic
-from eunoe.workers.derive.dependents import dependents, first_stages
-from eunoe.workers.registry import STAGES, groups_of, settings_class, stages_of
 from tests.support.in_memory import make_pipeline
 from tests.support.stage_suite import CHECKS, KEY, StageSuite, conversation
 from tests.support.wordcount.spec import NAME, SPEC, WORDS, SessionWords, WordCountSettings
@@ -72,7 +72,7 @@ def test_tables_and_services_show_it() -> None:
 PROGRAM = """
 import json
 from eunoe.deploy.cli.worker import choose_stages
-from eunoe.deploy.contracts.settings_page import settings_rows
+from tests.support.derived.settings_page import settings_rows
 from eunoe.deploy.settings import read_settings
 settings = read_settings()
 print(json.dumps({
@@ -102,7 +102,7 @@ def test_a_package_and_an_entry_are_enough(tmp_path: Path) -> None:
     assert entries == 1
     (eunoe / "workers" / "registry.py").write_text(registry)
 
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "EUNOE_WORDCOUNT__MIN_LETTERS": "4"}
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{CHECKOUT}", "EUNOE_WORDCOUNT__MIN_LETTERS": "4"}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60,
         check=False,

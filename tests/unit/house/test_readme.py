@@ -19,7 +19,6 @@ import typer
 from typer.core import TyperGroup
 
 from eunoe.deploy.cli.main import COMMANDS, build_app
-from eunoe.deploy.contracts.settings_page import settings_rows
 from eunoe.schemas.base import Tier
 from eunoe.schemas.decisions import Commit, Scope, Work
 from eunoe.schemas.events import CloseReason, Line, SessionClosed
@@ -27,6 +26,7 @@ from eunoe.workers.registry import STAGES, StageSettings, stages_of
 from eunoe.workers.stores.state.memory_store import MemoryStore
 from tests.bench.commands import app as bench
 from tests.papers.__main__ import app as papers
+from tests.support.derived.settings_page import settings_rows
 from tests.support.in_memory import Stores, make_dependencies
 
 ROOT = Path(__file__).parents[3]

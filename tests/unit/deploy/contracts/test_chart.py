@@ -16,12 +16,12 @@ from jsonschema import Draft7Validator
 from jsonschema.exceptions import ValidationError
 
 from eunoe.deploy.cli.main import build_app
-from eunoe.deploy.contracts.chart import OWN_VALUES, chart_settings, chart_stages, secret_settings
-from eunoe.deploy.contracts.settings_page import settings_rows
 from eunoe.deploy.doctor.checks import PARTS
 from eunoe.deploy.settings import Settings
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.registry import STAGES
+from tests.support.derived.chart import OWN_VALUES, chart_settings, chart_stages, secret_settings
+from tests.support.derived.settings_page import settings_rows
 
 ROOT = Path(__file__).parents[4]
 CHART = ROOT / "deploy" / "chart"

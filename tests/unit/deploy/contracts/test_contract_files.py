@@ -13,9 +13,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from eunoe.deploy.contracts.asyncapi import KEY_PATTERN
-from eunoe.deploy.contracts.derived import DERIVED, write_derived
 from eunoe.deploy.contracts.json_schemas import ZONED, contract_schema
-from eunoe.deploy.contracts.stages import with_stage_tables
 from eunoe.deploy.contracts.write import ASYNCAPI, contract_files, schema_file, write_contracts
 from eunoe.deploy.gateway.openapi import OPENAPI, openapi_bytes
 from eunoe.schemas.events import CloseReason, SessionClosed, SessionEnded, Utterance
@@ -24,6 +22,8 @@ from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import CONTRACTS, ContractError, read_contract
 from eunoe.streams.dead_letters import DEAD_LETTER_HEADER
 from eunoe.streams.topics import TOPICS, Topic, TopicNames
+from tests.support.derived.files import DERIVED, write_derived
+from tests.support.derived.stages import with_stage_tables
 
 CHECKOUT = Path(__file__).parents[4]
 WRITTEN = CHECKOUT / "deploy" / "contracts"

@@ -11,7 +11,6 @@ from aiokafka.consumer.subscription_state import SubscriptionState
 
 from eunoe.deploy.clients.connect import environment, on_stack
 from eunoe.deploy.clients.live_settings import with_changes
-from eunoe.deploy.contracts.settings_page import settings_rows
 from eunoe.deploy.local.notice import StackUrls
 from eunoe.deploy.local.tansu.adapter import TansuAdapter
 from eunoe.deploy.local.tansu.consumer import TansuConsumer
@@ -20,6 +19,7 @@ from eunoe.schemas.errors import Refused
 from eunoe.streams.broker_adapter import OrdinaryBroker
 from eunoe.streams.client import Connection
 from eunoe.streams.settings import KafkaSettings
+from tests.support.derived.settings_page import settings_rows
 
 STACK = StackUrls(kafka="127.0.0.1:1", redis_url="redis://127.0.0.1:2", qdrant_url="http://127.0.0.1:3", epoch=1, pid=1)
 

@@ -7,10 +7,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
-from eunoe.deploy.contracts.blocks import markdown_marks, with_block
 from eunoe.deploy.contracts.docstrings import attribute_docs
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import Tier
+from tests.support.derived.blocks import markdown_marks, with_block
 
 
 class SettingRow(NamedTuple):

@@ -1,13 +1,11 @@
-"""The Grafana dashboard: ``python -m eunoe.deploy.observability.dashboard`` writes dashboard.json beside this file."""
+"""The Grafana dashboard, `deploy/observability/dashboard.json`."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
-PATH: Final = Path(__file__).resolve().with_name("dashboard.json")
 _COLUMNS, _HEIGHT = 3, 8
 _WIDTH = 24 // _COLUMNS
 _SOURCE: Final = {"type": "prometheus", "uid": "${source}"}
@@ -177,10 +175,6 @@ def _graph(panel: Panel) -> dict[str, Any]:
     }
 
 
-def as_json() -> bytes:
+def with_dashboard(_: str) -> str:
     """The file's text."""
-    return orjson.dumps(dashboard(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-
-
-if __name__ == "__main__":
-    PATH.write_bytes(as_json())
+    return orjson.dumps(dashboard(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()

@@ -11,7 +11,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.streams.topics import TOPICS
 from eunoe.workers.registry import STAGES, Stages
 
-DEPLOY: Final = Path(__file__).resolve().parents[1]
+DEPLOY: Final = Path(__file__).resolve().parents[3] / "deploy"
 OWN_VALUES: Final = frozenset(
     "EUNOE_" + name
     for name in (

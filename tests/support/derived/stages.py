@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
-from eunoe.deploy.contracts.blocks import markdown_marks, with_block, yaml_marks
 from eunoe.schemas.base import Contract
 from eunoe.streams.topics import TOPICS, Topic, TopicSpec
 from eunoe.workers.registry import STAGES, Stages
 from eunoe.workers.stage import StageSpec
+from tests.support.derived.blocks import markdown_marks, with_block, yaml_marks
 
 STAGES_BLOCK = "stages"
 TOPICS_BLOCK = "topics"

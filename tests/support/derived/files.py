@@ -1,19 +1,21 @@
-"""Writes the derived parts of files that people write: ``python -m eunoe.deploy.contracts.derived [CHECKOUT]``."""
+"""Writes the derived parts of files that people write: ``python -m tests.support.derived.files [CHECKOUT]``."""
 
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from eunoe.deploy.contracts.chart import CHART_FILES
-from eunoe.deploy.contracts.settings_page import with_tables
-from eunoe.deploy.contracts.stages import with_absent_alert, with_compose_services, with_stage_tables
+from tests.support.derived.chart import CHART_FILES
+from tests.support.derived.dashboard import with_dashboard
+from tests.support.derived.settings_page import with_tables
+from tests.support.derived.stages import with_absent_alert, with_compose_services, with_stage_tables
 
 DERIVED: Mapping[str, Callable[[str], str]] = {
     "deploy/compose.yaml": with_compose_services,
     "deploy/observability/alerts.yaml": with_absent_alert,
     "deploy/docs/architecture.md": with_stage_tables,
     "deploy/docs/settings.md": with_tables,
-    **CHART_FILES,
+    "deploy/observability/dashboard.json": with_dashboard,
+    **CHART_FILES,  # copies of some of those above
 }
 """File of a checkout → what brings its derived parts up to date."""
 

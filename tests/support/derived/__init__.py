@@ -1,0 +1,1 @@
+"""Writers of files that are derived from the code: `make contracts`."""
