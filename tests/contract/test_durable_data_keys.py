@@ -11,6 +11,8 @@ from typing import Any
 import orjson
 import pytest
 from pydantic import SecretStr
+from redis import exceptions as faults
+from redis.asyncio import Redis
 
 from eunoe.deploy.clients.key_checks import destroy_again
 from eunoe.deploy.settings import Settings
@@ -21,7 +23,7 @@ from eunoe.schemas.keys import DataKey, Destroyed, Destruction
 from eunoe.workers.stores.data_keys import redis_keys as data_keys_redis
 from eunoe.workers.stores.data_keys.redis_keys import RedisKeyStore
 from eunoe.workers.stores.erasures.sqlite_ledger import SqliteErasures
-from eunoe.workers.stores.redis.connection import RedisConnection
+from eunoe.workers.stores.redis import file_rewrite
 from tests.contract.test_data_keys import NEWER, all_bytes, on_redis
 from tests.support.valkeys import Valkey, durable
 
@@ -62,17 +64,16 @@ class Rewrites:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun, self.failing = 0, 0
-        real = RedisConnection.command
+        real = Redis.bgrewriteaof
 
-        async def command(connection: RedisConnection, *words: str | int | bytes) -> Any:
-            if words[0] == "BGREWRITEAOF":
-                if self.failing:
-                    self.failing -= 1
-                    raise Unavailable("Redis: TimeoutError")
-                self.begun += 1
-            return await real(connection, *words)
+        async def begin(redis: Redis) -> Any:
+            if self.failing:
+                self.failing -= 1
+                raise faults.TimeoutError("no reply")
+            self.begun += 1
+            return await real(redis)
 
-        monkeypatch.setattr(RedisConnection, "command", command)
+        monkeypatch.setattr(Redis, "bgrewriteaof", begin)
 
 
 @pytest.fixture
@@ -243,12 +244,12 @@ async def test_processes_that_destroy_at_once_wait_for_each_other(
 async def test_a_rewriting_that_takes_too_long_is_waited_for(
     store: RedisKeyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def never(_: RedisKeyStore) -> None:
+    async def never(_: Redis) -> None:
         await asyncio.sleep(60)
 
     key = await store.current(KEY)
     monkeypatch.setattr(data_keys_redis, "_REWRITE_S", 0.1)
-    monkeypatch.setattr(RedisKeyStore, "_idle", never)
+    monkeypatch.setattr(file_rewrite, "files_at_rest", never)
     with pytest.raises(Unavailable, match="BGREWRITEAOF takes too long"):
         await store.destroy(key.id, Destruction.ERASED)
 

@@ -2,10 +2,9 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisError
 
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.shared import open_redis, store_keys
@@ -13,9 +12,9 @@ from eunoe.deploy.generations.erase.receipt import NotCovered
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Collection
 from eunoe.workers.stores.redis.connection import RedisClient
+from eunoe.workers.stores.redis.file_rewrite import files_at_rest, rewrite_file
 from eunoe.workers.stores.vectors.qdrant import QdrantIndex
 
-_POLL_S = 0.05
 _REWRITE_S = 600.0
 
 
@@ -49,29 +48,8 @@ async def rewrite_redis(redis: RedisClient) -> tuple[NotCovered, ...]:
         return (NotCovered(place=where, why=why, until="each node has rewritten it"),)
     try:
         async with asyncio.timeout(_REWRITE_S):
-            if not int((await _idle(redis)).get("aof_enabled", 0)):
+            if not int((await files_at_rest(redis)).get("aof_enabled", 0)) or await rewrite_file(redis):
                 return ()
-            await _begin_rewrite(redis)
-            outcome = (await _idle(redis)).get("aof_last_bgrewrite_status")
     except (RedisError, TimeoutError) as fault:
         return (NotCovered(place=where, why=f"not rewritten: {fault}", until="BGREWRITEAOF"),)
-    if outcome == "ok":
-        return ()
     return (NotCovered(place=where, why="not rewritten: BGREWRITEAOF failed, see its log", until="BGREWRITEAOF"),)
-
-
-async def _begin_rewrite(redis: Redis) -> None:
-    try:
-        await redis.bgrewriteaof()
-    except ResponseError as fault:
-        if "in progress" not in str(fault):  # one that began since will do: what was deleted is gone from the memory
-            raise
-
-
-async def _idle(redis: Redis) -> dict[str, Any]:
-    """The state of the server's files, once none is being rewritten."""
-    while True:
-        found: dict[str, Any] = await redis.info("persistence")
-        if not int(found.get("aof_rewrite_in_progress", 0)) and not int(found.get("aof_rewrite_scheduled", 0)):
-            return found
-        await asyncio.sleep(_POLL_S)  # Redis tells nobody

@@ -10,16 +10,23 @@ from redis import exceptions as faults
 from redis.asyncio import Redis
 
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.schemas.keys import KEY_BYTES, DataKey, Destroyed, Destruction, KeyRecord, KeyState, KeyStoreStatus
+from eunoe.schemas.keys import DataKey, Destroyed, Destruction, KeyRecord, KeyStoreStatus
 from eunoe.workers.stores.data_keys.cached import missing_key
-from eunoe.workers.stores.data_keys.wrapping import ROOT, OperatorKeys, StoreSecrets, WrappedKey, new_data_key
+from eunoe.workers.stores.data_keys.wrapping import (
+    ROOT,
+    OperatorKeys,
+    StoreSecrets,
+    WrappedKey,
+    key_record,
+    new_data_key,
+)
 from eunoe.workers.stores.redis.connection import RedisClient, RedisConnection, Script, as_table, as_text
+from eunoe.workers.stores.redis.file_rewrite import rewrite_file
 
 _CHANGE = Script.load("data_key")
 _SYNC_MS: Final = 5_000
 """Milliseconds that a write may take to its disk."""
 _REWRITE_S: Final = 60.0
-_LOOK_S: Final = 0.02
 
 
 class RedisKeyStore:
@@ -35,8 +42,7 @@ class RedisKeyStore:
         self._prefix = f"{prefix}:_keys"
         self._keks = keks
         self._name = f"the key store, Redis at {self._redis.host}"
-        self._secrets = StoreSecrets(keks, self._name, b"")
-        self._id = ""
+        self._secrets = StoreSecrets(keks, self._name)
 
     @classmethod
     async def open(cls, client: RedisClient, prefix: str, keks: OperatorKeys) -> Self:
@@ -93,7 +99,7 @@ class RedisKeyStore:
 
     async def status(self) -> KeyStoreStatus:
         """The identity of the store and the count of its tombstones."""
-        return KeyStoreStatus(self._id, await self._count("tombstones"), self._keks.version)
+        return KeyStoreStatus(self._secrets.id, await self._count("tombstones"), self._keks.version)
 
     async def rewrap(self) -> int:
         """Wrap all keys with the operator's newest key; returns how many were wrapped with an older one."""
@@ -146,12 +152,9 @@ class RedisKeyStore:
         return int(await self._redis.command("GET", f"{self._prefix}:{name}") or 0)
 
     async def _open(self) -> None:
-        made = new_data_key()
-        wrapped = self._keks.wrap(ROOT, bytes.fromhex(made.id) + made.secret)
+        wrapped = self._keks.new_root()
         await self._redis.command("SETNX", f"{self._prefix}:store", f"{wrapped.version}:{_text(wrapped.sealed)}")
-        root = self._keks.unwrap(ROOT, await self._wrapped_root(), self._name)
-        self._id = root[:-KEY_BYTES].hex()
-        self._secrets = StoreSecrets(self._keks, self._name, root[-KEY_BYTES:])
+        self._secrets = StoreSecrets.opened(self._keks, self._name, await self._wrapped_root())
 
     async def _wrapped_root(self) -> WrappedKey:
         version, _, sealed = as_text(await self._redis.command("GET", f"{self._prefix}:store")).partition(":")
@@ -203,29 +206,13 @@ class RedisKeyStore:
         count = await self._count("tombstones")
         try:
             async with asyncio.timeout(_REWRITE_S):
-                await self._idle()
-                await self._begin_rewrite()
-                found = await self._idle()
+                with self._redis.translating_faults():
+                    is_done = await rewrite_file(self._client)
         except TimeoutError:
             raise Unavailable(f"{self._name}: BGREWRITEAOF takes too long", self._name) from None
-        if found.get("aof_last_bgrewrite_status") != "ok":
+        if not is_done:
             raise Unavailable(f"{self._name}: BGREWRITEAOF failed: look into its log", self._name)
         await self._redis.command("SET", f"{self._prefix}:rewritten", count)
-
-    async def _begin_rewrite(self) -> None:
-        try:
-            await self._redis.command("BGREWRITEAOF")
-        except faults.ResponseError as fault:
-            if "in progress" not in str(fault):  # one that began since will do: the tombstones are older
-                raise
-
-    async def _idle(self) -> Mapping[str, Any]:
-        """The state of its files, once no rewrite is in progress."""
-        while True:
-            found = await self._info("persistence")
-            if not int(found["aof_rewrite_in_progress"]) and not int(found.get("aof_rewrite_scheduled", 0)):
-                return found
-            await asyncio.sleep(_LOOK_S)  # Redis tells nobody when it is done
 
     async def _fields(self, key_id: str) -> dict[str, str]:
         return as_table(await self._redis.command("HGETALL", f"{self._prefix}:key:{key_id}"))
@@ -254,8 +241,4 @@ def _now() -> str:
 
 
 def _record(id_: str, fields: Mapping[str, str], *, current: bool) -> KeyRecord:
-    created = datetime.fromisoformat(fields["created"]) if "created" in fields else None
-    if "destroyed" in fields:
-        destroyed = datetime.fromisoformat(fields["destroyed"])
-        return KeyRecord(id_, KeyState.DESTROYED, created, destroyed, Destruction(fields["why"]))
-    return KeyRecord(id_, KeyState.CURRENT if current else KeyState.RETIRED, created)
+    return key_record(id_, current, fields.get("created"), fields.get("destroyed"), fields.get("why"))

@@ -12,16 +12,21 @@ from typing import Any, Final, Self, TypeVar
 
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.keys import (
-    KEY_BYTES,
     DataKey,
     Destroyed,
     Destruction,
     KeyRecord,
-    KeyState,
     KeyStoreStatus,
 )
 from eunoe.workers.stores.data_keys.cached import missing_key
-from eunoe.workers.stores.data_keys.wrapping import ROOT, OperatorKeys, StoreSecrets, WrappedKey, new_data_key
+from eunoe.workers.stores.data_keys.wrapping import (
+    ROOT,
+    OperatorKeys,
+    StoreSecrets,
+    WrappedKey,
+    key_record,
+    new_data_key,
+)
 from eunoe.workers.stores.sqlite_files import connect, private_file
 
 T = TypeVar("T")
@@ -52,7 +57,6 @@ class SqliteKeyStore:
         self._database: sqlite3.Connection | None = None
         self._inode: tuple[int, int] | None = None
         self._secrets: StoreSecrets | None = None
-        self._id = ""
 
     @classmethod
     async def open(cls, path: Path, keks: OperatorKeys) -> Self:
@@ -130,9 +134,7 @@ class SqliteKeyStore:
         if not self._ask(_IS_MADE):
             self._make()
         ((version, sealed),) = self._ask("SELECT version, sealed FROM store WHERE name = ?", ROOT)
-        root = self._keks.unwrap(ROOT, WrappedKey(version, sealed), self._name)
-        self._id = root[:-KEY_BYTES].hex()
-        self._secrets = StoreSecrets(self._keks, self._name, root[-KEY_BYTES:])
+        self._secrets = StoreSecrets.opened(self._keks, self._name, WrappedKey(version, sealed))
 
     def _make(self) -> None:
         """Make tables and secret; another process may just have made them."""
@@ -141,8 +143,7 @@ class SqliteKeyStore:
                 return
             for statement in filter(str.strip, _TABLES.split(";")):
                 database.execute(statement)
-            made = new_data_key()
-            wrapped = self._keks.wrap(ROOT, bytes.fromhex(made.id) + made.secret)
+            wrapped = self._keks.new_root()
             database.execute("INSERT INTO store VALUES (?, ?, ?)", (ROOT, wrapped.version, wrapped.sealed))
 
     def _close(self) -> None:
@@ -219,11 +220,11 @@ class SqliteKeyStore:
         rows = self._ask(
             "SELECT id, current, created, destroyed, why FROM keys WHERE subject = ? ORDER BY number", subject
         )
-        return [_record(*row) for row in rows]
+        return [key_record(*row) for row in rows]
 
     def _status(self) -> KeyStoreStatus:
         ((count,),) = self._ask("SELECT count(*) FROM keys WHERE destroyed IS NOT NULL")
-        return KeyStoreStatus(self._id, count, self._keks.version)
+        return KeyStoreStatus(self._opened.id, count, self._keks.version)
 
     def _rewrap(self) -> int:
         """Wrap a few keys at a time: while one transaction wrapped all, nobody else could make or even read a key."""
@@ -254,14 +255,3 @@ class SqliteKeyStore:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat()
-
-
-def _record(id_: str, current: int, created: str | None, destroyed: str | None, why: str | None) -> KeyRecord:
-    state = KeyState.CURRENT if current else KeyState.RETIRED
-    return KeyRecord(
-        id_,
-        state if destroyed is None else KeyState.DESTROYED,
-        None if created is None else datetime.fromisoformat(created),
-        None if destroyed is None else datetime.fromisoformat(destroyed),
-        None if why is None else Destruction(why),
-    )

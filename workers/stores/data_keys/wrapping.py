@@ -9,13 +9,14 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final, Self
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from eunoe.schemas.errors import Refused
-from eunoe.schemas.keys import KEY_BYTES, DataKey
+from eunoe.schemas.keys import KEY_BYTES, DataKey, Destruction, KeyRecord, KeyState
 
 NONCE_BYTES: Final = 12
 ROOT: Final = "root"
@@ -67,6 +68,11 @@ class OperatorKeys:
         """The version that wraps new keys."""
         return max(self.by_version)
 
+    def new_root(self) -> WrappedKey:
+        """The identity and the secret of a new store, together under the name `ROOT`."""
+        made = new_data_key()
+        return self.wrap(ROOT, bytes.fromhex(made.id) + made.secret)
+
     def wrap(self, name: str, secret: bytes) -> WrappedKey:
         """Seal a secret under its name with the newest key."""
         nonce = os.urandom(NONCE_BYTES)
@@ -107,12 +113,22 @@ class StoreSecrets:
     keks: OperatorKeys
     store: str
     """The store in words, for messages."""
-    root: bytes = field(repr=False)
-    """The store's own secret, by which it names conversations."""
+    root: bytes = field(default=b"", repr=False)
+    """The store's identity, and its own secret, by which it names conversations; empty until it is opened."""
+
+    @classmethod
+    def opened(cls, keks: OperatorKeys, store: str, root: WrappedKey) -> Self:
+        """Those of a store with this root; raises `Refused` where the operator's key is another one."""
+        return cls(keks, store, keks.unwrap(ROOT, root, store))
+
+    @property
+    def id(self) -> str:
+        """The identity of the store."""
+        return self.root[:-KEY_BYTES].hex()
 
     def subject(self, conversation: str) -> str:
         """The name of a conversation in the store: an HMAC, so that tombstones name nobody."""
-        return hmac.new(self.root, conversation.encode(), hashlib.sha256).hexdigest()[:32]
+        return hmac.new(self.root[-KEY_BYTES:], conversation.encode(), hashlib.sha256).hexdigest()[:32]
 
     def wrap(self, key: DataKey) -> WrappedKey:
         """A data key as the store holds it."""
@@ -121,3 +137,15 @@ class StoreSecrets:
     def unwrap(self, key_id: str, wrapped: WrappedKey) -> DataKey:
         """The data key; raises `Refused` where the operator's key is another one."""
         return DataKey(key_id, self.keks.unwrap(key_id, wrapped, self.store))
+
+
+def key_record(id_: str, current: bool, created: str | None, destroyed: str | None, why: str | None) -> KeyRecord:
+    """A key as a store lists it, from times and reason as they are stored."""
+    state = KeyState.CURRENT if current else KeyState.RETIRED
+    return KeyRecord(
+        id_,
+        state if destroyed is None else KeyState.DESTROYED,
+        None if created is None else datetime.fromisoformat(created),
+        None if destroyed is None else datetime.fromisoformat(destroyed),
+        None if why is None else Destruction(why),
+    )
