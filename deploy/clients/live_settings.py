@@ -11,7 +11,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.deploy.settings.deciding import DECIDING
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.versions import describe
-from eunoe.workers.stores.records.generations import FIRST, Generations, RedisGenerations
+from eunoe.workers.stores.records.generations import FIRST, RedisGenerations
 
 
 async def live_settings(settings: Settings) -> Settings:
@@ -24,7 +24,7 @@ async def live_settings(settings: Settings) -> Settings:
         return await settings_in(RedisGenerations(redis, settings.prefix), settings)
 
 
-async def settings_in(registry: Generations, settings: Settings) -> Settings:
+async def settings_in(registry: RedisGenerations, settings: Settings) -> Settings:
     """`live_settings`, with the generations from ``registry``."""
     live = (await registry.pointer()).live
     name = settings.generation or live or FIRST

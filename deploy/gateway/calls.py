@@ -23,12 +23,12 @@ from eunoe.deploy.gateway.plans import PlanCommand
 from eunoe.deploy.gateway.ports import ErasurePlans, GatewayLog, LiveState, LiveStates, Notes
 from eunoe.deploy.gateway.problems import Problem, invalid, is_no_json
 from eunoe.deploy.gateway.sse import EventStream
-from eunoe.deploy.observability.process_records import ProcessRecords
 from eunoe.deploy.settings.sections import GatewaySettings
 from eunoe.schemas.base import Value
 from eunoe.schemas.erasure import ErasureLedger
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.identity import conversation_key
+from eunoe.workers.stores.records.processes import RedisProcesses
 
 T = TypeVar("T")
 ValueT = TypeVar("ValueT", bound=Value)
@@ -52,7 +52,7 @@ class Gateway:
     streams: OpenRequests
     waits: OpenRequests
     """Requests that wait for an answer or a session."""
-    processes: ProcessRecords
+    processes: RedisProcesses
     epoch: int = 0
     """The count of the broker's beginnings: places in the topics of another epoch mean nothing."""
     erasures: ErasureLedger | None = None

@@ -7,11 +7,11 @@ nothing of a conversation. A record that is not renewed shows a process that die
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from pydantic import ValidationError
 
@@ -26,6 +26,7 @@ from eunoe.workers.models.questions.metering import ItemOutcome
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.blocked import BlockReason
 from eunoe.workers.runner.metrics import Hop, StageMeter
+from eunoe.workers.stores.records.processes import RedisProcesses
 
 EVERY_S: Final = 5.0
 """Seconds between two records of a process."""
@@ -89,42 +90,7 @@ class ProcessStatus(Value):
     stages: dict[str, StageStatus]
 
 
-class ProcessRecords(Protocol):
-    """Where records are kept. Every method raises `Unavailable`."""
-
-    async def read(self) -> Mapping[str, str]:
-        """Name → record of all processes."""
-        ...
-
-    async def write(self, name: str, text: str) -> None:
-        """Write the record of a process."""
-        ...
-
-    async def remove(self, name: str) -> None:
-        """Remove the record of a process."""
-        ...
-
-
-@dataclass(slots=True)
-class MemoryRecords:
-    """`ProcessRecords` in memory."""
-
-    texts: dict[str, str] = field(default_factory=dict)
-
-    async def read(self) -> Mapping[str, str]:
-        """Name → record of all processes."""
-        return dict(self.texts)
-
-    async def write(self, name: str, text: str) -> None:
-        """Write the record of a process."""
-        self.texts[name] = text
-
-    async def remove(self, name: str) -> None:
-        """Remove the record of a process."""
-        self.texts.pop(name, None)
-
-
-async def read_processes(records: ProcessRecords) -> list[ProcessStatus]:
+async def read_processes(records: RedisProcesses) -> list[ProcessStatus]:
     """All processes by name, without records of another version. Raises `Unavailable`."""
     found = []
     for _, text in sorted((await records.read()).items()):
@@ -137,7 +103,7 @@ async def read_processes(records: ProcessRecords) -> list[ProcessStatus]:
 class Announcer:
     """Writes the records of this process."""
 
-    records: ProcessRecords
+    records: RedisProcesses
     sources: MetricSources
     generation: str
     name: str = field(default_factory=lambda: f"{socket.gethostname()}/{os.getpid()}")

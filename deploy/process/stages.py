@@ -1,10 +1,10 @@
 """Assembles a stage in a worker: its decision, its runner, its consumer, its meters and its background work."""
 
 import re
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Set
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import Any, Protocol
+from typing import Any
 
 from eunoe.deploy.clients.bootstrap import DAY_S, Clients
 from eunoe.deploy.clients.shared import open_cold_store
@@ -18,7 +18,6 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import REQUEST_AGE_S
 from eunoe.schemas.ports import ColdStore, StateStore
 from eunoe.streams.group.limits import QUEUED_BYTES, DispatchLimits
-from eunoe.streams.group.partition import LogicalPartition
 from eunoe.streams.group.stage_consumer import StageConsumer
 from eunoe.streams.group.stage_options import StageOptions, StartPosition
 from eunoe.streams.record import Record
@@ -226,15 +225,7 @@ def is_asked(members: Mapping[str, StageConsumer]) -> bool:
     return any(one.any_urgent for one in reading) or any(one.in_work or one.queued for one in answering)
 
 
-class Member(Protocol):
-    """A consumer of a stage, as far as `is_fed` asks it."""
-
-    def assigned(self) -> Set[LogicalPartition]:
-        """The partitions assigned to it now; none while they are being reassigned."""
-        ...
-
-
-def is_fed(spec: StageSpec, members: Mapping[str, Member]) -> bool:
+def is_fed(spec: StageSpec, members: Mapping[str, StageConsumer]) -> bool:
     """Whether all that other stages write for a stage is written in this process, which notifies its consumer.
 
     ``members``: the consumers of this process by stage. A stage writes to the partition that it reads, so those that

@@ -32,7 +32,7 @@ from eunoe.streams.reader import read_all, topic_size
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
 from eunoe.workers.stores.data_keys.cached import CachedKeys
-from eunoe.workers.stores.records.generations import Generations, GenerationState, RedisGenerations
+from eunoe.workers.stores.records.generations import GenerationState, RedisGenerations
 
 FEW = 500
 """Records of a copying round below which the switch begins; so few are copied within a second."""
@@ -88,7 +88,7 @@ class RepartitionJob:
     def __init__(
         self,
         move: Move,
-        registry: Generations,
+        registry: RedisGenerations,
         report: ReportRebuild,
         processes: RebuildProcesses,
         log: LogMove | None = None,

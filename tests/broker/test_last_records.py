@@ -17,9 +17,9 @@ from eunoe.schemas.errors import Unavailable
 from eunoe.streams.admin import create_topics
 from eunoe.streams.client import MemoryClient
 from eunoe.streams.topics import Topic, TopicNames
-from eunoe.workers.stores.data_keys.cached import MemoryKeyStore
 from tests.broker.test_local_stack import kafka
 from tests.support.command import until
+from tests.support.memory.key_store import MemoryKeyStore
 from tests.support.pipeline import Pipeline
 
 pytestmark = pytest.mark.broker

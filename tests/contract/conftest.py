@@ -8,8 +8,7 @@ import pytest
 from eunoe.deploy.clients.redis import open_redis_url
 from eunoe.schemas.ports import ActivityList
 from eunoe.schemas.position_ports import LogPositions
-from eunoe.workers.stores.data_keys.cached import CachedKeys, MemoryKeyStore
-from eunoe.workers.stores.positions.memory_positions import MemoryHandledPositions
+from eunoe.workers.stores.data_keys.cached import CachedKeys
 from eunoe.workers.stores.positions.redis_log_positions import RedisActivityList, RedisLogPositions
 from eunoe.workers.stores.positions.redis_positions import RedisHandledPositions
 from eunoe.workers.stores.records.answers import AnswerCache, MemoryAnswers, RedisAnswers
@@ -22,6 +21,8 @@ from eunoe.workers.stores.vectors.memory_index import MemoryIndex
 from eunoe.workers.stores.vectors.qdrant import QdrantIndex
 from eunoe.workers.stores.vectors.qdrant_rest import QdrantRest
 from tests.support import given, valkeys
+from tests.support.memory.handled_positions import MemoryHandledPositions
+from tests.support.memory.key_store import MemoryKeyStore
 from tests.support.session import SessionServers
 
 SEVERAL = [pytest.mark.broker, pytest.mark.embedded("starts a cluster and a sentinel of its own")]

@@ -11,12 +11,13 @@ from eunoe.streams.record import Message
 from eunoe.streams.sealed.answers import split_request
 from eunoe.streams.sealed.messages import sealed
 from eunoe.streams.topics import Topic
-from eunoe.workers.stores.data_keys.cached import CachedKeys, MemoryKeyStore
+from eunoe.workers.stores.data_keys.cached import CachedKeys
 from eunoe.workers.stores.records.answers import AnswerCache, LoggedAnswers, RedisAnswers
 from eunoe.workers.stores.records.generations import forget_generation
 from eunoe.workers.stores.redis.connection import RedisClient
 from eunoe.workers.stores.redis.keys import Keys
 from eunoe.workers.stores.state.redis_store import RedisStore
+from tests.support.memory.key_store import MemoryKeyStore
 
 
 async def test_an_answer_comes_back(answers: AnswerCache, keys: Keys) -> None:

@@ -21,8 +21,8 @@ from eunoe.workers.stores.cold.conversations import ColdAccess, folder_of
 from eunoe.workers.stores.cold.erased_snapshots import LATE_S, ErasedSnapshots
 from eunoe.workers.stores.cold.freezer import ANNOUNCED_MS, Freezer, _Watched
 from eunoe.workers.stores.cold.snapshot import Snapshot
-from eunoe.workers.stores.cold.stores import TIMEOUT_S, MemoryColdStore
-from eunoe.workers.stores.data_keys.cached import CachedKeys, MemoryKeyStore
+from eunoe.workers.stores.cold.stores import TIMEOUT_S
+from eunoe.workers.stores.data_keys.cached import CachedKeys
 from eunoe.workers.stores.positions.redis_log_positions import RedisLogPositions
 from eunoe.workers.stores.records.generations import Generation, GenerationState, RedisGenerations, forget_generation
 from eunoe.workers.stores.redis.connection import RedisClient, RedisConnection, Script
@@ -31,6 +31,8 @@ from eunoe.workers.stores.redis.staging import STAGED_MS
 from eunoe.workers.stores.state.redis_store import RedisStore
 from eunoe.workers.stores.state.transplants import RedisTransplants
 from tests.contract.conftest import REDIS
+from tests.support.memory.cold_store import MemoryColdStore
+from tests.support.memory.key_store import MemoryKeyStore
 
 pytestmark = pytest.mark.broker
 

@@ -16,10 +16,11 @@ from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.ports import ColdStore
 from eunoe.workers.stores.cold import stores as cold_stores
 from eunoe.workers.stores.cold.mark import ColdMark
-from eunoe.workers.stores.cold.stores import FolderColdStore, MemoryColdStore, ObjectColdStore, cold_store
+from eunoe.workers.stores.cold.stores import FolderColdStore, ObjectColdStore, cold_store
 from eunoe.workers.stores.redis.connection import RedisConnection
 from eunoe.workers.stores.redis.keys import Keys
 from tests.support.disk import synced
+from tests.support.memory.cold_store import MemoryColdStore
 
 
 @pytest.fixture(params=["memory", "folder", "obstore memory", "obstore folder"])

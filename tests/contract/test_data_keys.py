@@ -14,10 +14,11 @@ import pytest
 from eunoe.deploy.clients.redis import open_redis_url
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.keys import KEY_BYTES, DataKey, Destroyed, Destruction, KeyState, KeyStore
-from eunoe.workers.stores.data_keys.cached import CachedKeys, MemoryKeyStore
+from eunoe.workers.stores.data_keys.cached import CachedKeys
 from eunoe.workers.stores.data_keys.redis_keys import RedisKeyStore
 from eunoe.workers.stores.data_keys.sqlite_keys import SqliteKeyStore
 from eunoe.workers.stores.data_keys.wrapping import OperatorKeys
+from tests.support.memory.key_store import MemoryKeyStore
 from tests.support.valkeys import Valkey, durable
 
 BROKER = [pytest.mark.broker, pytest.mark.embedded("starts a Valkey of its own")]

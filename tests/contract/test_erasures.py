@@ -18,11 +18,12 @@ from eunoe.schemas.erasure import (
     current_policies,
 )
 from eunoe.schemas.errors import Unavailable
-from eunoe.workers.stores.erasures.ledgers import AppliedErasures, MemoryErasures, RedisErasures
+from eunoe.workers.stores.erasures.ledgers import AppliedErasures, RedisErasures
 from eunoe.workers.stores.erasures.sqlite_ledger import SqliteErasures
 from eunoe.workers.stores.redis.connection import RedisClient
 from tests.support.command import until
 from tests.support.in_memory import START
+from tests.support.memory.erasures import MemoryErasures
 
 PLACE = Placeholder(position=7, log_time=START, utterance_id="erased-1", session_id="s", size=9, text_bytes=3)
 

@@ -15,21 +15,21 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import NewerVersion, Refused
 from eunoe.workers.stores.records.generations import (
     Generation,
-    Generations,
     GenerationState,
-    MemoryGenerations,
     Pointer,
     RedisGenerations,
     listed,
 )
 from eunoe.workers.stores.redis.connection import RedisClient
 from eunoe.workers.stores.redis.keys import generations_key, pointer_key
+from tests.support.memory.generations import MemoryGenerations
 
+Registry = RedisGenerations | MemoryGenerations
 V2 = Generation(name="v2", state=GenerationState.BUILT, made_at=datetime(2026, 1, 1, tzinfo=UTC), source="v1")
 
 
 @pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.broker)])
-async def registry(request: pytest.FixtureRequest) -> AsyncIterator[Generations]:
+async def registry(request: pytest.FixtureRequest) -> AsyncIterator[Registry]:
     if request.param == "memory":
         yield MemoryGenerations()
         return
@@ -40,7 +40,9 @@ async def registry(request: pytest.FixtureRequest) -> AsyncIterator[Generations]
         await client.delete(pointer_key(prefix))
 
 
-async def test_a_first_generation_that_was_dropped_is_listed_no_more(registry: Generations) -> None:
+async def test_a_first_generation_that_was_dropped_is_listed_no_more(
+    registry: Registry,
+) -> None:
     assert await registry.begin("v1") == Pointer("v1", "v1")
     await registry.write(V2)
     await registry.promote("v2")
@@ -49,7 +51,7 @@ async def test_a_first_generation_that_was_dropped_is_listed_no_more(registry: G
     assert [(one.name, one.is_live) for one in await listed(registry)] == [("v2", True)]
 
 
-async def test_another_one_that_was_dropped_leaves_the_first(registry: Generations) -> None:
+async def test_another_one_that_was_dropped_leaves_the_first(registry: Registry) -> None:
     await registry.begin("v1")
     await registry.write(V2)
     await registry.forget("v2")
@@ -88,13 +90,15 @@ async def test_a_state_that_is_not_known_is_told_of_all(redis_url: str):
             await listed(RedisGenerations(client, prefix))
 
 
-async def test_settings_of_a_newer_version_are_told_with_the_generation_that_has_them(registry: Generations):
+async def test_settings_of_a_newer_version_are_told_with_the_generation_that_has_them(
+    registry: Registry,
+):
     await registry.write(V2.model_copy(update={"changes": {"link.mood": "5"}}))
     with pytest.raises(Refused, match=r"generation v2 was built with link\.mood=5.* version.*eunoe promote"):
         await settings_in(registry, Settings(generation="v2"))
 
 
-async def test_a_promotion_that_began_is_noted_until_one_ends(registry: Generations) -> None:
+async def test_a_promotion_that_began_is_noted_until_one_ends(registry: Registry) -> None:
     await registry.begin("v1")
     await registry.write(V2)
     await registry.begin_promotion("v2")

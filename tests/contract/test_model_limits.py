@@ -13,10 +13,10 @@ from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.endpoint.client import Endpoint
 from eunoe.workers.models.endpoint.dialect import Formatting, Sampling
 from eunoe.workers.models.endpoint.language_model import OpenAIModel, OpenAISettings
-from eunoe.workers.models.endpoint.profile import MemoryProfiles
 from eunoe.workers.models.endpoint.profile_keeper import ProfileKeeper
 from eunoe.workers.models.questions.answer_forms import FORMS, QuestionForm, SummariesForm, SummaryRow, answer_like
 from eunoe.workers.models.questions.items import ItemQuestion, ask_items
+from tests.support.memory.profiles import MemoryProfiles
 from tests.support.model_server.behaviour import Behaviour, Formats, Wrap
 from tests.support.model_server.server import ChatRequest, ModelServer, ServerSettings
 

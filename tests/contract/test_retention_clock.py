@@ -14,7 +14,7 @@ from eunoe.deploy.generations.erase.batch import WorkedOff
 from eunoe.deploy.generations.erase.retention import trusted_now
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
-from eunoe.workers.stores.erasures.ledgers import MemoryErasures
+from tests.support.memory.erasures import MemoryErasures
 
 
 @pytest.mark.broker

@@ -9,13 +9,14 @@ from eunoe.schemas.decisions import Commit, Drop, Ledger, Outbox, OutMessage, Pu
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.keys import Destruction
 from eunoe.schemas.ports import StoredConversation
-from eunoe.workers.stores.data_keys.cached import CachedKeys, MemoryKeyStore
+from eunoe.workers.stores.data_keys.cached import CachedKeys
 from eunoe.workers.stores.records.generations import forget_generation
 from eunoe.workers.stores.redis.connection import RedisClient
 from eunoe.workers.stores.redis.keys import Keys
 from eunoe.workers.stores.state.redis_store import RedisStore
 from eunoe.workers.stores.state.transplants import RedisTransplants
 from eunoe.workers.text.caches import cache_sizes
+from tests.support.memory.key_store import MemoryKeyStore
 
 pytestmark = pytest.mark.broker
 

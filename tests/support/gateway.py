@@ -20,7 +20,6 @@ from eunoe.deploy.gateway.limits import ProcessLimiter
 from eunoe.deploy.gateway.open_requests import OpenRequests
 from eunoe.deploy.gateway.ports import LiveState
 from eunoe.deploy.gateway.server import serving
-from eunoe.deploy.observability.process_records import MemoryRecords
 from eunoe.deploy.settings.sections import GatewaySettings
 from eunoe.schemas.erasure import ErasureRequest
 from eunoe.schemas.errors import Unavailable
@@ -32,9 +31,11 @@ from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Record, RecordPlace
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.in_memory import InMemoryPipeline, as_message
-from eunoe.workers.stores.erasures.ledgers import MemoryErasures
-from eunoe.workers.stores.records.generations import Listed, MemoryGenerations, listed
+from eunoe.workers.stores.records.generations import Listed, listed
 from tests.support.in_memory import make_pipeline
+from tests.support.memory.erasures import MemoryErasures
+from tests.support.memory.generations import MemoryGenerations
+from tests.support.memory.process_records import MemoryRecords
 
 ALL = frozenset(KeyScope)
 

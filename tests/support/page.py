@@ -12,7 +12,7 @@ from pathlib import Path
 from eunoe.deploy.datasets.load import load_conversation
 from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.deploy.gateway.server import serving
-from eunoe.deploy.observability.process_records import DurationBounds, MemoryRecords, ProcessStatus, StageStatus
+from eunoe.deploy.observability.process_records import DurationBounds, ProcessStatus, StageStatus
 from eunoe.schemas.base import Value, write_time
 from eunoe.schemas.decisions import Commit, Put, Scope, Timer
 from eunoe.schemas.events import Ask, Line, Provenance, SessionEnded, Utterance
@@ -36,6 +36,7 @@ from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.tree.nodes import NODES, ROOT, TreeNode
 from eunoe.workers.update.memories import CHANGES, MEMORIES, SessionSteps, Step, session_row
 from tests.support.gateway import TestGateway, make_gateway
+from tests.support.memory.process_records import MemoryRecords
 
 TENANT = "acme"
 DEMO, ASKED, HOSTILE, LARGE, LONG = "mina-and-jonas", "asked", "hostile/<b>", "large", "long"

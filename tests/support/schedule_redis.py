@@ -25,7 +25,6 @@ from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.position_ports import HandledPositions
 from eunoe.workers.stores.cold.conversations import ColdAccess
 from eunoe.workers.stores.cold.freezer import Freezer
-from eunoe.workers.stores.cold.stores import MemoryColdStore
 from eunoe.workers.stores.positions.redis_log_positions import RedisLogPositions
 from eunoe.workers.stores.positions.redis_positions import RedisHandledPositions
 from eunoe.workers.stores.redis.connection import RedisClient
@@ -34,6 +33,7 @@ from eunoe.workers.stores.state.redis_store import RedisStore
 from eunoe.workers.stores.state.transplants import RedisTransplants
 from eunoe.workers.stores.vectors.memory_index import MemoryIndex
 from tests.support.in_memory import Stores
+from tests.support.memory.cold_store import MemoryColdStore
 from tests.support.schedule_stores import MAX_COPIES, TABLES, Gate, Gated
 from tests.support.valkeys import SLOTS, Valkey
 

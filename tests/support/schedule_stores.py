@@ -14,9 +14,9 @@ from typing import Any, Protocol
 from eunoe.schemas.ports import Transplants
 from eunoe.schemas.position_ports import HandledPositions
 from eunoe.workers.registry import STAGES
-from eunoe.workers.stores.positions.memory_positions import MemoryHandledPositions
 from eunoe.workers.stores.vectors.memory_index import MemoryIndex
 from tests.support.in_memory import Stores
+from tests.support.memory.handled_positions import MemoryHandledPositions
 
 TABLES = {name: spec.tables.all for name, spec in STAGES.items()}
 """Stage → its tables."""

@@ -11,7 +11,7 @@ from eunoe.schemas.model_ports import Embedder
 from eunoe.schemas.ports import Hit, Search, VectorIndex
 from eunoe.workers.derive.index_audit import SampledStore, has_missing_entries, missing_entries
 from eunoe.workers.stage import StageSpec
-from eunoe.workers.stores.records.index_record import IndexRecord, lost_reason
+from eunoe.workers.stores.records.index_record import IndexRecord, RedisIndexRecord, lost_reason
 
 SERVER = "the vector index"
 """The name that waits for it have in logs and metrics."""
@@ -27,18 +27,6 @@ MAX_SUSPECTS = 64
 _BEFORE = "before"
 
 
-class Register(Protocol):
-    """The record of the index. Every method raises `Unavailable`."""
-
-    async def read(self) -> IndexRecord:
-        """The record; an empty one where there is none."""
-        ...
-
-    async def adopt(self, identities: Mapping[str, str]) -> None:
-        """Record collections that are not recorded yet."""
-        ...
-
-
 class IdentifiedIndex(VectorIndex, Protocol):
     """A vector index whose collections have identities."""
 
@@ -52,7 +40,7 @@ class IndexGuard:
     """Compares the index with its record and with samples of the state store."""
 
     index: IdentifiedIndex
-    register: Register
+    register: RedisIndexRecord
     store: SampledStore
     embedder: Embedder
     specs: Mapping[str, StageSpec]

@@ -26,8 +26,8 @@ from eunoe.streams.retries import retry_message
 from eunoe.streams.sealed.letters import SEALED, open_letter, opened_letters
 from eunoe.streams.sealed.messages import sealed
 from eunoe.streams.topics import DEFAULT_MAX_BYTES
-from eunoe.workers.stores.data_keys.cached import MemoryKeyStore
 from tests.support.contracts import calm
+from tests.support.memory.key_store import MemoryKeyStore
 from tests.unit.streams.test_deadletters import landed, record, set_aside
 
 WORDS = b"Leo sings"

@@ -26,8 +26,9 @@ from eunoe.workers.runner.metrics import StageMeter
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
-from eunoe.workers.stores.data_keys.cached import CachedKeys, MemoryKeyStore
+from eunoe.workers.stores.data_keys.cached import CachedKeys
 from tests.support.in_memory import Stores, make_dependencies
+from tests.support.memory.key_store import MemoryKeyStore
 from tests.support.runner_bench import QUICK, Lease
 
 KEY, EPOCH = b"default/c", 3

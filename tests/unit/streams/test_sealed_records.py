@@ -22,8 +22,9 @@ from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.runner.skips import Skips, skip_name
-from eunoe.workers.stores.data_keys.cached import CachedKeys, MemoryKeyStore
+from eunoe.workers.stores.data_keys.cached import CachedKeys
 from tests.support.in_memory import Stores
+from tests.support.memory.key_store import MemoryKeyStore
 from tests.support.runner_bench import QUICK, Lease, Script, closed
 
 KEY = b"default/c"

@@ -86,21 +86,6 @@ class Profiles(Protocol):
         ...
 
 
-class MemoryProfiles:
-    """In-memory `Profiles`."""
-
-    def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
-
-    async def get(self, endpoint: str, /) -> str | None:
-        """The profile under an endpoint's name."""
-        return self._texts.get(endpoint)
-
-    async def put(self, endpoint: str, text: str, /) -> None:
-        """Store a profile."""
-        self._texts[endpoint] = text
-
-
 def profile_name(base_url: str, model: str) -> str:
     """The name of an endpoint and model in the store: a hash, since a URL may hold a key."""
     return hashlib.sha256(f"{base_url.rstrip('/')}\n{model}".encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Cold stores: a folder, an object store, and one in memory."""
+"""Cold stores: a folder, and an object store."""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -32,36 +32,11 @@ TIMEOUT_S: Final = 20
 """Seconds that a request to an object store may take, its retries included."""
 
 
-def _check(name: str) -> str:
+def check_name(name: str) -> str:
     """The name; raises ``ValueError`` for one that could lead out of the store."""
     if not _NAME.fullmatch(name) or ".." in name.split("/"):
         raise ValueError(f"{name!r:.120} is no name of a file: letters, digits, '.', '_' and '-' between slashes")
     return name
-
-
-@dataclass(slots=True)
-class MemoryColdStore:
-    """`ColdStore` in memory."""
-
-    files: dict[str, bytes] = field(default_factory=dict)
-
-    async def put(self, name: str, data: bytes) -> None:
-        """Keep a file."""
-        self.files[_check(name)] = data
-
-    async def get(self, name: str) -> bytes | None:
-        """The bytes of a file, if there is one."""
-        return self.files.get(_check(name))
-
-    async def names(self, folder: str) -> list[str]:
-        """The names of all files below a folder."""
-        begin = f"{_check(folder)}/"
-        return sorted(name for name in self.files if name.startswith(begin))
-
-    async def remove(self, names: Sequence[str]) -> None:
-        """Delete files."""
-        for name in names:
-            self.files.pop(_check(name), None)
 
 
 _THREADS: Final = 8
@@ -109,7 +84,7 @@ class FolderColdStore:
         """
         verdict = _Verdict()
         try:
-            await self._off_loop(self._put, self.root / _check(name), data, verdict)
+            await self._off_loop(self._put, self.root / check_name(name), data, verdict)
         except asyncio.CancelledError:
             verdict.give()
             raise
@@ -119,16 +94,16 @@ class FolderColdStore:
 
     async def get(self, name: str) -> bytes | None:
         """The bytes of a file, if there is one."""
-        return await self._off_loop(self._read, self.root / _check(name))
+        return await self._off_loop(self._read, self.root / check_name(name))
 
     async def names(self, folder: str) -> list[str]:
         """The names of all files below a folder, also of those that a killed process left half written."""
-        return await self._off_loop(self._names, self.root / _check(folder))
+        return await self._off_loop(self._names, self.root / check_name(folder))
 
     async def remove(self, names: Sequence[str]) -> None:
         """Delete files, and folders that they leave empty; on disk when this returns."""
         for name in names:
-            await self._off_loop(self._remove, self.root / _check(name))
+            await self._off_loop(self._remove, self.root / check_name(name))
 
     async def _off_loop(self, work: Callable[..., T], *args: object) -> T:
         """Run work on files in a thread; raises `Unavailable` where the folder cannot be used, or hangs."""
@@ -226,26 +201,26 @@ class ObjectColdStore:
 
     async def put(self, name: str, data: bytes) -> None:
         """Write an object."""
-        await self._asked(self.store.put_async(_check(name), data))
+        await self._asked(self.store.put_async(check_name(name), data))
 
     async def get(self, name: str) -> bytes | None:
         """The bytes of an object, if there is one."""
         try:
-            found = await self._asked(self.store.get_async(_check(name)), missing=True)
+            found = await self._asked(self.store.get_async(check_name(name)), missing=True)
         except FileNotFoundError:
             return None
         return bytes(await self._asked(found.bytes_async()))
 
     async def names(self, folder: str) -> list[str]:
         """The names of all objects below a folder."""
-        found = self.store.list(f"{_check(folder)}/")
+        found = self.store.list(f"{check_name(folder)}/")
         return sorted(one["path"] for one in await self._asked(found.collect_async()))
 
     async def remove(self, names: Sequence[str]) -> None:
         """Delete objects."""
         for name in names:
             try:
-                await self._asked(self.store.delete_async(_check(name)), missing=True)
+                await self._asked(self.store.delete_async(check_name(name)), missing=True)
             except FileNotFoundError:
                 continue
 

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from secrets import token_urlsafe
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import Field
 
@@ -78,71 +78,8 @@ class Listed:
     """Whether its promotion has begun and not ended: asks may be its own already."""
 
 
-class Generations(Protocol):
-    """Registry of generations. Every method raises `Unavailable` while the store is."""
-
-    async def pointer(self) -> Pointer:
-        """The generations that answer now."""
-        ...
-
-    async def begin(self, name: str) -> Pointer:
-        """Make ``name`` live unless a generation already is; returns the pointer."""
-        ...
-
-    async def begin_promotion(self, name: str) -> None:
-        """Note that the log is about to name ``name``; the note stays until `promote`, and no other replaces it."""
-        ...
-
-    async def promote(self, name: str) -> None:
-        """Make another generation live, and end the promotion that had begun."""
-        ...
-
-    async def announce(self, name: str) -> str:
-        """A new nonce for the records that promote ``name``: intake believes no others."""
-        ...
-
-    async def find(self, name: str) -> Generation | None:
-        """The record of a generation; `None` where no rebuild made it.
-
-        Raises `NewerVersion` for one that a newer version wrote: that generation is for its processes.
-        """
-        ...
-
-    async def all(self) -> list[Generation]:
-        """All generations that rebuilds made, by name.
-
-        Of a record that a newer version wrote, what is known here: processes of other generations go on beside it.
-        Raises `NewerVersion` where that is not enough.
-        """
-        ...
-
-    async def write(self, generation: Generation) -> None:
-        """Record a generation or its new state."""
-        ...
-
-    async def forget(self, name: str) -> None:
-        """Delete the record of a generation, which is not live; the first one has only its place in the pointer."""
-        ...
-
-    async def close_log(self, log: int, ends: Mapping[int, int]) -> None:
-        """Retire a log: records at or after these offsets of its partitions are refused."""
-        ...
-
-    async def closed_log(self, log: int) -> dict[int, int] | None:
-        """Partition → the first offset that is refused; `None` for a log that is not retired."""
-        ...
-
-
-async def listed(registry: Generations) -> list[Listed]:
-    """The live generation, the first one and all rebuilt ones, by name; raises `Unavailable`."""
-    pointer, made = await registry.pointer(), {one.name: one for one in await registry.all()}
-    live = pointer.live or FIRST
-    names = sorted({live, pointer.first or live, *made})
-    return [Listed(name, name == live, made.get(name), name == pointer.promoting != live) for name in names]
-
-
 class RedisGenerations:
-    """`Generations` on Redis, in three hashes."""
+    """Registry of generations, in three hashes. Every method raises `Unavailable` while Redis is."""
 
     def __init__(self, client: RedisClient, prefix: str) -> None:
         self._redis = RedisConnection(client)
@@ -156,13 +93,13 @@ class RedisGenerations:
         return Pointer(**as_table(await self._redis.command("HGETALL", self._pointer)))
 
     async def begin(self, name: str) -> Pointer:
-        """Make ``name`` live unless a generation already is."""
+        """Make ``name`` live unless a generation already is; returns the pointer."""
         await self._redis.command("HSETNX", self._pointer, "first", name)
         await self._redis.command("HSETNX", self._pointer, "live", name)
         return await self.pointer()
 
     async def begin_promotion(self, name: str) -> None:
-        """Note that the log is about to name ``name``."""
+        """Note that the log is about to name ``name``; the note stays until `promote`, and no other replaces it."""
         await self._redis.command("HSETNX", self._pointer, "promoting", name)
 
     async def promote(self, name: str) -> None:
@@ -171,18 +108,25 @@ class RedisGenerations:
         await self._redis.command("HDEL", self._pointer, "promoting")
 
     async def announce(self, name: str) -> str:
-        """A new nonce for the records that promote ``name``."""
+        """A new nonce for the records that promote ``name``: intake believes no others."""
         nonce = token_urlsafe(24)
         await self._redis.command("HSET", self._announced, nonce, name)
         return nonce
 
     async def find(self, name: str) -> Generation | None:
-        """The record of a generation."""
+        """The record of a generation; `None` where no rebuild made it.
+
+        Raises `NewerVersion` for one that a newer version wrote: that generation is for its processes.
+        """
         found = await self._redis.command("HGET", self._generations, name)
         return None if found is None else _read(name, found)
 
     async def all(self) -> list[Generation]:
-        """All generations that rebuilds made, by name."""
+        """All generations that rebuilds made, by name.
+
+        Of a record that a newer version wrote, what is known here: processes of other generations go on beside it.
+        Raises `NewerVersion` where that is not enough.
+        """
         found = as_table(await self._redis.command("HGETALL", self._generations))
         return [_read_known(name, text) for name, text in sorted(found.items())]
 
@@ -191,19 +135,27 @@ class RedisGenerations:
         await self._redis.command("HSET", self._generations, generation.name, generation.model_dump_json())
 
     async def forget(self, name: str) -> None:
-        """Delete the record of a generation, which is not live."""
+        """Delete the record of a generation, which is not live; the first one has only its place in the pointer."""
         await self._redis.command("HDEL", self._generations, name)
         if (await self.pointer()).first == name:
             await self._redis.command("HDEL", self._pointer, "first")
 
     async def close_log(self, log: int, ends: Mapping[int, int]) -> None:
-        """Retire a log; a second call changes nothing."""
+        """Retire a log: records at or after these offsets of its partitions are refused."""
         await self._redis.command("HSETNX", self._closed, str(log), ClosedLog(ends=dict(ends)).model_dump_json())
 
     async def closed_log(self, log: int) -> dict[int, int] | None:
         """Partition → the first offset that is refused; `None` for a log that is not retired."""
         found = await self._redis.command("HGET", self._closed, str(log))
         return None if found is None else ClosedLog.from_json(found).ends
+
+
+async def listed(registry: RedisGenerations) -> list[Listed]:
+    """The live generation, the first one and all rebuilt ones, by name; raises `Unavailable`."""
+    pointer, made = await registry.pointer(), {one.name: one for one in await registry.all()}
+    live = pointer.live or FIRST
+    names = sorted({live, pointer.first or live, *made})
+    return [Listed(name, name == live, made.get(name), name == pointer.promoting != live) for name in names]
 
 
 def _read(name: str, text: str | bytes) -> Generation:
@@ -215,65 +167,6 @@ def _read_known(name: str, text: str | bytes) -> Generation:
     """The generation of a record, without the fields that this version does not know."""
     document = json.loads(text)
     return _read(name, json.dumps({field: document[field] for field in Generation.model_fields if field in document}))
-
-
-class MemoryGenerations:
-    """In-memory `Generations`."""
-
-    def __init__(self) -> None:
-        self._pointer = Pointer()
-        self._generations: dict[str, Generation] = {}
-        self._closed: dict[int, dict[int, int]] = {}
-        self.announced: dict[str, str] = {}
-
-    async def pointer(self) -> Pointer:
-        """The generations that answer now."""
-        return self._pointer
-
-    async def begin(self, name: str) -> Pointer:
-        """Make ``name`` live unless a generation already is."""
-        self._pointer = Pointer(self._pointer.first or name, self._pointer.live or name)
-        return self._pointer
-
-    async def begin_promotion(self, name: str) -> None:
-        """Note that the log is about to name ``name``."""
-        self._pointer = replace(self._pointer, promoting=self._pointer.promoting or name)
-
-    async def promote(self, name: str) -> None:
-        """Make another generation live, and end the promotion that had begun."""
-        self._pointer = replace(self._pointer, live=name, promoting=None)
-
-    async def announce(self, name: str) -> str:
-        """A new nonce for the records that promote ``name``."""
-        nonce = token_urlsafe(24)
-        self.announced[nonce] = name
-        return nonce
-
-    async def find(self, name: str) -> Generation | None:
-        """The record of a generation."""
-        return self._generations.get(name)
-
-    async def all(self) -> list[Generation]:
-        """All generations that rebuilds made, by name."""
-        return [self._generations[name] for name in sorted(self._generations)]
-
-    async def write(self, generation: Generation) -> None:
-        """Record a generation or its new state."""
-        self._generations[generation.name] = generation
-
-    async def forget(self, name: str) -> None:
-        """Delete the record of a generation, which is not live."""
-        self._generations.pop(name, None)
-        if self._pointer.first == name:
-            self._pointer = replace(self._pointer, first=None)
-
-    async def close_log(self, log: int, ends: Mapping[int, int]) -> None:
-        """Retire a log; a second call changes nothing."""
-        self._closed.setdefault(log, dict(ends))
-
-    async def closed_log(self, log: int) -> dict[int, int] | None:
-        """Partition → the first offset that is refused; `None` for a log that is not retired."""
-        return self._closed.get(log)
 
 
 async def forget_generation(client: RedisClient, keys: Keys, *, batch: int = 500) -> int:

@@ -11,8 +11,8 @@ from eunoe.deploy.gateway.meter import GatewayMeter
 from eunoe.schemas.erasure import ErasureRefused, ErasureRequest
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.cancelling import cancelled
-from eunoe.workers.stores.erasures.ledgers import MemoryErasures
 from tests.support.command import until
+from tests.support.memory.erasures import MemoryErasures
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 

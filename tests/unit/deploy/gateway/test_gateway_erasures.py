@@ -25,10 +25,10 @@ from eunoe.streams.position import position
 from eunoe.streams.record import Record
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
-from eunoe.workers.stores.erasures.ledgers import MemoryErasures
-from eunoe.workers.stores.positions.memory_positions import MemoryHandledPositions
 from eunoe.workers.stores.records.generations import Generation, GenerationState
 from tests.support.gateway import LATER, TestGateway, make_gateway, told
+from tests.support.memory.erasures import MemoryErasures
+from tests.support.memory.handled_positions import MemoryHandledPositions
 
 C = "/v1/conversations/c"
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

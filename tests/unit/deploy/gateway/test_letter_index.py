@@ -13,7 +13,7 @@ from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Message, Record
 from eunoe.streams.sealed.letters import seal_letter
 from eunoe.streams.topics import Topic
-from eunoe.workers.stores.data_keys.cached import MemoryKeyStore
+from tests.support.memory.key_store import MemoryKeyStore
 
 
 class Log:

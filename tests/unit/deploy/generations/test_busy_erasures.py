@@ -25,7 +25,7 @@ from eunoe.deploy.inspect.differences import GenerationDiff
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import Erasure, ErasureDone, ErasureLevel, ErasureRequest
 from eunoe.schemas.errors import ErasedAlready, Unavailable
-from eunoe.workers.stores.erasures.ledgers import MemoryErasures
+from tests.support.memory.erasures import MemoryErasures
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 BUSY, ERASED, AHEAD, AWAY = "acme/busy", "acme/erased", "acme/ahead", "acme/away"

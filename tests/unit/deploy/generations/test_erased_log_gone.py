@@ -18,8 +18,8 @@ from eunoe.schemas.errors import RequestRefused
 from eunoe.workers.intake.head import Head
 from eunoe.workers.intake.state import HEAD
 from eunoe.workers.registry import StageSettings
-from eunoe.workers.stores.erasures.ledgers import MemoryErasures
 from tests.support.in_memory import Stores, make_dependencies
+from tests.support.memory.erasures import MemoryErasures
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 KEY, HANDLED = "acme/c", 7

@@ -23,8 +23,8 @@ from eunoe.deploy.settings.sections import BrokerSettings
 from eunoe.schemas.decisions import Collection, Ledger, Scope
 from eunoe.schemas.erasure import Erasure, ErasureDone, ErasureLevel, ErasureRequest
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.workers.stores.erasures.ledgers import MemoryErasures
 from eunoe.workers.stores.vectors.qdrant_rest import QdrantRest
+from tests.support.memory.erasures import MemoryErasures
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 BEGAN = 1_000

@@ -19,8 +19,8 @@ from eunoe.workers.derive.resume import Kept, kept_messages
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
 from eunoe.workers.runner import inbound
 from eunoe.workers.runner.inbound import LogPlace, read_record
-from eunoe.workers.stores.data_keys.cached import MemoryKeyStore
 from tests.support.in_memory import ended, make_pipeline, utterance
+from tests.support.memory.key_store import MemoryKeyStore
 from tests.support.whole_state import read_digest
 
 KEY = "default/c"

@@ -12,7 +12,8 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Misconfigured, Refused
 from eunoe.streams.admin import TopicStatus
 from eunoe.streams.topics import Topic, TopicNames
-from eunoe.workers.stores.records.generations import Generation, GenerationState, MemoryGenerations
+from eunoe.workers.stores.records.generations import Generation, GenerationState
+from tests.support.memory.generations import MemoryGenerations
 
 
 @pytest.mark.parametrize(("servers", "passes"), [(["a", "a"], 1), (["ab", "ac", "dc", "dc"], 3)])

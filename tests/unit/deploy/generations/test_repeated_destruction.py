@@ -9,7 +9,8 @@ from eunoe.deploy.generations.erase.data_keys import KeyChange
 from eunoe.deploy.local.journal_sealing import begin_new_key, destroy_old_keys, journal_key_name
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.keys import Destruction
-from eunoe.workers.stores.data_keys.cached import CachedKeys, MemoryKeyStore
+from eunoe.workers.stores.data_keys.cached import CachedKeys
+from tests.support.memory.key_store import MemoryKeyStore
 
 KEY = "acme/c1"
 

@@ -29,8 +29,8 @@ from eunoe.streams.sealed.log import logged, position_in_log, restored
 from eunoe.streams.sealed.records import seal_message
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.in_memory import as_message
-from eunoe.workers.stores.data_keys.cached import MemoryKeyStore
 from tests.support.in_memory import utterance
+from tests.support.memory.key_store import MemoryKeyStore
 
 EPOCH = 1
 NAMES = ("a", "b", "c")

@@ -8,8 +8,8 @@ from eunoe.deploy.cli.unsay import difference_document
 from eunoe.deploy.generations.erase.loop import alone
 from eunoe.deploy.inspect.differences import Example, GenerationDiff, Tally
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.workers.stores.erasures.ledgers import MemoryErasures
 from tests.support.command import until
+from tests.support.memory.erasures import MemoryErasures
 
 
 def test_a_difference_names_what_went_came_and_changed() -> None:

@@ -38,8 +38,8 @@ from eunoe.schemas.errors import Misconfigured, Refused, RequestRefused, Unavail
 from eunoe.streams.record import Record
 from eunoe.streams.sealed.log import position_in_log
 from eunoe.streams.topics import Topic
-from eunoe.workers.stores.erasures.ledgers import MemoryErasures
 from tests.support.command import until
+from tests.support.memory.erasures import MemoryErasures
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 WAITED_FOR = (

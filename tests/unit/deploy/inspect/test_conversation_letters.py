@@ -11,7 +11,7 @@ from eunoe.streams.dead_letters import Closing, Filed, closing_message, dead_let
 from eunoe.streams.record import Message, Record
 from eunoe.streams.sealed.letters import seal_letter
 from eunoe.streams.topics import Topic
-from eunoe.workers.stores.data_keys.cached import MemoryKeyStore
+from tests.support.memory.key_store import MemoryKeyStore
 from tests.support.read_topics import ReadTopics
 
 KEYS = ("acme/a", "acme/b", "acme/c")

@@ -17,10 +17,10 @@ from eunoe.workers.intake.erased import ERASED
 from eunoe.workers.intake.head import Head
 from eunoe.workers.intake.state import HEAD
 from eunoe.workers.registry import MEMORY_STAGES
-from eunoe.workers.stores.data_keys.cached import MemoryKeyStore
 from eunoe.workers.stores.state.cached_state import CachedStateStore, state_cache
 from eunoe.workers.stores.state.memory_store import MemoryStore
 from tests.support.in_memory import ended, make_pipeline, utterance
+from tests.support.memory.key_store import MemoryKeyStore
 from tests.unit.workers.derive.test_erasure import EVERY_TURN, KEY, derive, erase, log_of, plain
 
 

@@ -17,8 +17,8 @@ from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.keys import DataKey, KeyStore
 from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import TopicNames
-from eunoe.workers.stores.data_keys.cached import MemoryKeyStore
 from tests.support.disk import room_for
+from tests.support.memory.key_store import MemoryKeyStore
 from tests.support.valkeys import until_async
 
 PARTITION = TopicPartition("conversations", 0)

@@ -10,7 +10,7 @@ from eunoe.deploy.gateway.keys import ANY_TENANT, KeyScope
 from eunoe.deploy.observability.counters import WorkerMeter
 from eunoe.deploy.observability.health import HealthState, Phase
 from eunoe.deploy.observability.metrics import MetricSources
-from eunoe.deploy.observability.process_records import FORGOTTEN, Announcer, MemoryRecords, announced, bounds_of
+from eunoe.deploy.observability.process_records import FORGOTTEN, Announcer, announced, bounds_of
 from eunoe.workers.models.questions.buckets import Buckets
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.runner.metrics import Hop
@@ -18,6 +18,7 @@ from eunoe.workers.stores.records.generations import Generation, GenerationState
 from eunoe.workers.summarize.settings import SummarizeSettings
 from tests.support.gateway import LATER, TestGateway, make_gateway, told
 from tests.support.in_memory import START, make_pipeline
+from tests.support.memory.process_records import MemoryRecords
 
 DIFF = "/v1/conversations/c/generations/v2/diff"
 

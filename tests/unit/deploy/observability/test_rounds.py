@@ -23,7 +23,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import ErasureRequest
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.cancelling import cancelled
-from eunoe.workers.stores.erasures.ledgers import MemoryErasures
+from tests.support.memory.erasures import MemoryErasures
 
 
 class Failing:

@@ -21,9 +21,9 @@ from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.backoff import Outages
 from eunoe.workers.runner.loss_detector import LossDetector, WritesLost, seen_ledgers
 from eunoe.workers.runner.metrics import StageMeter
-from eunoe.workers.stores.positions.memory_positions import MemoryHandledPositions
 from eunoe.workers.stores.state.memory_store import MemoryStore
 from eunoe.workers.text.caches import cache_sizes
+from tests.support.memory.handled_positions import MemoryHandledPositions
 
 
 @dataclass

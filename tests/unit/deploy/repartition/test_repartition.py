@@ -45,9 +45,10 @@ from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.derive.in_memory import as_message
 from eunoe.workers.registry import STAGES
-from eunoe.workers.stores.data_keys.cached import MemoryKeyStore
-from eunoe.workers.stores.records.generations import Generation, GenerationState, MemoryGenerations
+from eunoe.workers.stores.records.generations import Generation, GenerationState
 from tests.support.in_memory import Clock, ended, make_pipeline, utterance
+from tests.support.memory.generations import MemoryGenerations
+from tests.support.memory.key_store import MemoryKeyStore
 from tests.support.whole_state import read_digest
 
 NAMES = [f"c{number}" for number in range(7)]

@@ -2,8 +2,9 @@
 
 from eunoe.schemas.errors import Unavailable
 from eunoe.workers.models.endpoint.dialect import Dialect, Formatting
-from eunoe.workers.models.endpoint.profile import MemoryProfiles, Profile, read_profile
+from eunoe.workers.models.endpoint.profile import Profile, read_profile
 from eunoe.workers.models.endpoint.profile_keeper import ProfileKeeper
+from tests.support.memory.profiles import MemoryProfiles
 
 KNOWN = Profile(
     cap=1024,

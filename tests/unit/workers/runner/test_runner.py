@@ -34,8 +34,8 @@ from eunoe.workers.runner.metrics import Hop, Part, StageMeter
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
-from eunoe.workers.stores.positions.memory_positions import MemoryHandledPositions
 from tests.support.in_memory import START, Stores, ended, make_pipeline, utterance
+from tests.support.memory.handled_positions import MemoryHandledPositions
 from tests.support.runner_bench import QUICK, Bench, Lease, Script, closed
 
 
