@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from eunoe.deploy.gateway.app import GatewayApp
 from eunoe.deploy.gateway.meter import GatewayMeter
 from eunoe.deploy.observability.exposition import CONTENT_TYPE
-from eunoe.deploy.observability.server import listen, parse_address
+from eunoe.deploy.observability.server import Page, serve_pages
 from eunoe.schemas.errors import Unavailable
 from eunoe.workers.runner.backoff import Outages
 
@@ -55,17 +55,12 @@ class GatewayHealth:
         if address is None:
             yield
             return
-        runner = web.AppRunner(_pages(self), access_log=None, shutdown_timeout=1.0)
-        await runner.setup()
-        try:
-            url = await listen(runner, *parse_address(address))
+        async with serve_pages(_pages(self), address) as url:
             log.info("health: %s/live, %s/ready, %s/metrics", url, url, url)
             yield
-        finally:
-            await runner.cleanup()
 
 
-def _pages(health: GatewayHealth) -> web.Application:
+def _pages(health: GatewayHealth) -> dict[str, Page]:
     async def live(_: web.Request) -> web.Response:
         return web.json_response({"live": True})
 
@@ -76,6 +71,4 @@ def _pages(health: GatewayHealth) -> web.Application:
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(body=health.metrics(), headers={"Content-Type": CONTENT_TYPE})
 
-    made = web.Application()
-    made.add_routes([web.get("/live", live), web.get("/ready", ready), web.get("/metrics", metrics)])
-    return made
+    return {"/live": live, "/ready": ready, "/metrics": metrics}

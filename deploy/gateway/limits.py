@@ -1,12 +1,10 @@
 """Rate limits of keys: the generic cell rate algorithm (GCRA), in Redis, in the process where Redis is away."""
 
 import asyncio
-import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib import resources
 from time import monotonic
 from typing import Final, Protocol
 
@@ -71,11 +69,6 @@ class ProcessLimiter:
         return 0.0
 
 
-def _script() -> Script:
-    source = resources.files("eunoe.deploy.gateway").joinpath("limits.lua").read_text("utf-8")
-    return Script("limits", source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
-
-
 @dataclass(slots=True)
 class _Count:
     """The last answer of Redis about a caller, and the requests that it does not know yet."""
@@ -103,7 +96,7 @@ class RedisLimiter:
         self._redis = RedisConnection(client)
         self._absence = absence or RedisAbsence()
         self._prefix = prefix
-        self._script = _script()
+        self._script = Script.load("limits", "eunoe.deploy.gateway")
         self._fallback = ProcessLimiter()
         self._away_until = float("-inf")
         self._counts: OrderedDict[str, _Count] = OrderedDict()

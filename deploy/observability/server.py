@@ -1,6 +1,6 @@
 """HTTP server of a worker: ``/live``, ``/ready``, ``/metrics``."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import orjson
@@ -13,6 +13,7 @@ from eunoe.schemas.errors import Refused
 
 SETTING = "EUNOE_HEALTH"
 LOOPBACK = "127.0.0.1"
+Page = Callable[[web.Request], Awaitable[web.Response]]
 
 
 def parse_address(text: str, setting: str = SETTING) -> tuple[str, int]:
@@ -32,15 +33,24 @@ async def serve_health(sources: MetricSources, address: str | None) -> AsyncIter
     if address is None:
         yield None
         return
-    runner = web.AppRunner(_app(sources), access_log=None, shutdown_timeout=1.0)
+    async with serve_pages(_pages(sources), address) as url:
+        yield url
+
+
+@asynccontextmanager
+async def serve_pages(pages: Mapping[str, Page], address: str) -> AsyncIterator[str]:
+    """Serve pages by their paths during the body; yields the URL. Raises `Refused` as `serve_health` does."""
+    app = web.Application()
+    app.add_routes([web.get(path, page) for path, page in pages.items()])
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        yield await listen(runner, *parse_address(address))
+        yield await _listen(runner, *parse_address(address))
     finally:
         await runner.cleanup()
 
 
-async def listen(runner: web.AppRunner, host: str, port: int) -> str:
+async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
     """Listen there; returns the URL. Raises `Refused` where the address is in use."""
     try:
         await web.TCPSite(runner, host, port).start()
@@ -50,7 +60,7 @@ async def listen(runner: web.AppRunner, host: str, port: int) -> str:
     return f"http://{f'[{bound[0]}]' if ':' in bound[0] else bound[0]}:{bound[1]}"
 
 
-def _app(sources: MetricSources) -> web.Application:
+def _pages(sources: MetricSources) -> dict[str, Page]:
     async def live(_: web.Request) -> web.Response:
         report = sources.health.report()
         return _answer(report, good=report.live)
@@ -62,9 +72,7 @@ def _app(sources: MetricSources) -> web.Application:
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(body=metrics_text(sources), headers={"Content-Type": CONTENT_TYPE})
 
-    app = web.Application()
-    app.add_routes([web.get("/live", live), web.get("/ready", ready), web.get("/metrics", metrics)])
-    return app
+    return {"/live": live, "/ready": ready, "/metrics": metrics}
 
 
 def _answer(report: HealthReport, *, good: bool) -> web.Response:

@@ -99,9 +99,9 @@ class Script:
     sha: str
 
     @classmethod
-    def load(cls, name: str) -> Self:
-        """Read the script ``<name>.lua`` of this package."""
-        source = resources.files("eunoe.workers.stores.redis").joinpath(f"{name}.lua").read_text("utf-8")
+    def load(cls, name: str, package: str = "eunoe.workers.stores.redis") -> Self:
+        """Read the script ``<name>.lua`` of a package."""
+        source = resources.files(package).joinpath(f"{name}.lua").read_text("utf-8")
         return cls(name, source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
 
 
