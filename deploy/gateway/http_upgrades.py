@@ -15,7 +15,7 @@ class IgnoredUpgrades(HttpToolsProtocol):
     _asked = False
     """Whether the message that is read now asks for another protocol."""
     _read = b""
-    """What the parser was given last."""
+    """The bytes that the parser was given last."""
 
     def data_received(self, data: bytes) -> None:
         """Hand the bytes to the parser."""

@@ -1,4 +1,4 @@
-"""What a person does at the wrong moment, on a network that loses, delays and reorders answers."""
+"""Things that a person does at the wrong moment, on a network that loses, delays and reorders answers."""
 
 import asyncio
 from pathlib import Path
