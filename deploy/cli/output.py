@@ -107,7 +107,7 @@ def print_json(value: object) -> None:
 
 
 def _code_of(char: str) -> str:
-    """The character as JSON may write it: ``\\u009b``, or two such codes."""
+    """The character as JSON may write it: by its code, or its two codes."""
     return json.dumps(char)[1:-1] if char != _DELETE else "\\u007f"
 
 

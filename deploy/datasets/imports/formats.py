@@ -32,7 +32,6 @@ from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Erase, SessionEnded, Utterance
 from eunoe.schemas.versions import describe
 
-
 _MOST_PACKED: Final = 100
 """Bytes of chats to one of the ZIP file with them; chats have 5 to 10."""
 _ALWAYS_UNPACKED: Final = 64 * 2**20
