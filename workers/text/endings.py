@@ -14,13 +14,15 @@ _END = GuardedPattern(
     r"cancell?ed|called off|gave up|given up|got rid of|gave away|sold|quit|resigned|retired|laid off|fired from|"
     r"passed away|died|have left|has left|I left|we left|stopped|put (?:down|to sleep)|fell through|"
     r"(?:took|taken|weaned) (?:me|him|her|them|us) off|(?:did not|didn['’]t) (?:make it|survive)|"
-    r"(?:gave|handed in|given) (?:my |in my |our )?notice|dropped (?:me|us)\b)\b|"
+    r"(?:gave|handed in|given) (?:my |in my |our )?notice|dropped (?:me|us)\b|recovered|healed|"
+    r"(?:is|are|feels?) (?:all |much |totally |completely )?(?:fine|better|good|ok|okay) (?:now|again))\b|"
     rf"(?:['’]m|\bam) {_OFF}",
     re.IGNORECASE,
 )
 _ENDED = GuardedPattern(
     r"\b(?:stopped|quit|gave up(?: on)?|given up(?: on)?|dropped|cancell?ed|called off|sold|gave away|got rid of|"
-    r"(?:took|taken|weaned) (?:me|him|her|them|us) off|(?:came|went|['’]m|am) off|no longer (?:\w{2,20})|"
+    r"(?:took|taken|weaned) (?:me|him|her|them|us) off|(?:came|went|['’]m|am) off|"
+    r"(?:switched|changed) from|no longer (?:\w{2,20})|"
     r"(?:don|doesn)['’]t \w{2,20}(?= [^.,;!?]{1,60} any ?more\b)) "
     r"(?:(?:taking|using|doing|playing|eating|drinking|wearing|going to|of|the|an?|my|our|his|her|their|all|both|that|"
     r"this) ){0,3}(?P<thing>[\w'’-]{2,40})",
@@ -28,6 +30,11 @@ _ENDED = GuardedPattern(
 )
 
 
+_BORN = re.compile(
+    r"(?<!\bI )\b(?:was|were|is|are) born\b|\bgave birth\b|\bbaby (?:is here|came|arrived|has arrived)\b|"
+    r"\bhad (?:the|our|my|her) (?:baby|twins|son|daughter)\b",
+    re.IGNORECASE,
+)
 _RESUMED = re.compile(
     r"\b(?:can|could|may|started|starts?|back|is|are|am|['’](?:m|s|re)|"
     r"(?:I|we) (?:eat|drink|take|use|have|do|go|run|swim|train|play|work|live|smoke|drive|walk|sleep|wear)) "
@@ -39,6 +46,11 @@ _RESUMED = re.compile(
 def resumes(sentence: str) -> bool:
     """Whether the sentence says that something is so again: "I can drive again"."""
     return _RESUMED.search(sentence) is not None
+
+
+def tells_birth(sentence: str) -> bool:
+    """Whether the sentence tells the birth of a child."""
+    return _BORN.search(sentence) is not None
 
 
 def is_end(sentence: str) -> bool:

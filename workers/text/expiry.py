@@ -30,6 +30,14 @@ _PRESENT = re.compile(
     r"don['’]t|doesn['’]t)\b|['’](?:m|s|re|ll|ve)\b",
     re.IGNORECASE,
 )
+_PREGNANT = re.compile(
+    r"(?:\b(?:am|is|are)|['’](?:m|s|re)) (?:(?:now|also|really|finally|again|\d{1,2} (?:weeks|months)) ){0,2}"
+    r"(?:pregnant|"
+    r"expecting (?:(?:an?|another|our|my|her|their) (?:\w+ )?(?:baby|child|son|daughter|boy|girl)|twins))\b",
+    re.IGNORECASE,
+)
+_PREGNANCY = timedelta(weeks=40)
+"""A pregnancy that somebody tells of is over after it, whether or not they tell of the birth."""
 _LOOK_BACK = 200
 """Characters before a period that say what it is."""
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
@@ -61,6 +69,17 @@ def expiry_of(text: str, at: datetime, kind: MemoryKind) -> datetime | None:
     except OverflowError:
         return None
     return ends if ends is not None and ends > at else None
+
+
+def end_of_pregnancy(text: str, at: datetime) -> datetime | None:
+    """The latest time of a pregnancy that a text says ``at`` goes on; `None` where it tells of none."""
+    found = _PREGNANT.search(text)
+    if found is None or _is_past(text[: found.start()]):
+        return None
+    try:
+        return end_of_day(at.date() + _PREGNANCY, at.tzinfo)
+    except OverflowError:
+        return None
 
 
 def _end_of(sentence: str, said: date, kind: MemoryKind) -> date | None:

@@ -1,19 +1,20 @@
 """Memories without a model: the most salient statements of a dialogue, in the third person where that is safe."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from eunoe.schemas.memory import MemoryDraft, MemoryKind
 from eunoe.workers.text.corrections import announces_correction, has_figure, taken_back, words_of
 from eunoe.workers.text.days import with_days
 from eunoe.workers.text.drafts import MAX_TEXT_CHARS, clip
-from eunoe.workers.text.expiry import expiry_of
+from eunoe.workers.text.expiry import end_of_pregnancy, expiry_of
 from eunoe.workers.text.fragments import has_markup, is_fragment, without_lead
 from eunoe.workers.text.kinds import kind_of
 from eunoe.workers.text.lasting import without_request
 from eunoe.workers.text.person import in_third_person
 from eunoe.workers.text.statements import Statement
 
-EXTRACTION = "extraction/8"
+EXTRACTION = "extraction/9"
 """Version of these rules; part of the provenance."""
 
 NEAR = 8
@@ -110,12 +111,16 @@ def draft_of(statement: Statement, correction: Statement | None = None) -> Memor
     text = with_days(rewritten, line.at.date()) if rewritten is not None else _quoted(statement, said)
     kind = kind_of(said) if statement.english else MemoryKind.STATE
     if correction is None:
-        expires_at = expiry_of(said, line.at, kind) if statement.english else None
+        expires_at = _end_of(said, line.at, kind) if statement.english else None
         return MemoryDraft(speaker=line.speaker, text=clip(text), evidence=(line,), kind=kind, expires_at=expires_at)
     room = MAX_TEXT_CHARS // 2
     text = f"{clip(text, room - 1)} {clip(_quoted(correction, correction.text, 'corrected'), room)}"
     evidence = tuple(dict.fromkeys((line, correction.line)))
     return MemoryDraft(speaker=line.speaker, text=text, evidence=evidence, kind=kind)
+
+
+def _end_of(said: str, at: datetime, kind: MemoryKind) -> datetime | None:
+    return expiry_of(said, at, kind) or end_of_pregnancy(said, at)
 
 
 def _quoted(statement: Statement, said: str, how: str = "said") -> str:

@@ -23,24 +23,34 @@ _PERSON = (
 )
 _PET = r"(?:dog|cat|puppy|kitten|rabbit|hamster|parrot|budgie|horse|pony|tortoise|pet)"
 _AMOUNT = r"(?:an?|no|one|two|three|four|five|six|seven|\d)"
+_MOVED = (
+    rf"\b(?:I|we)(?:['’]ve| have| [^.!?]{{1,60}}? and)? {_ADVERBS}(?:finally |recently )?(?:moved|relocated) (?:back )?"
+)
 _HOME = re.compile(
     rf"\bI {_ADVERBS}(?:live|reside) (?:in|at|near|on|with|alone|by)\b|"
     rf"\b{_AM}(?:living|based) (?:in|at|near|on|with)\b|\b{_AM}from {_CAPITAL}|"
-    rf"\b(?:I|we)(?:['’]ve| have)? {_ADVERBS}(?:finally |recently )?(?:moved|relocated) (?:back )?"
-    rf"(?:from {_CAPITAL}\w{{1,30}} )?(?:to|in|into) {_CAPITAL}|"
-    rf"\b(?:I|we)(?:['’]ve| have)? {_ADVERBS}(?:finally |recently )?moved in(?:to)? (?:together|with|an?|our|my)\b"
-    rf"[^.!?]{{0,60}}? (?:in|at|near) {_CAPITAL}",
+    rf"{_MOVED}(?:from {_CAPITAL}\w{{1,30}} )?(?:to|in|into) {_CAPITAL}|"
+    rf"{_MOVED}in(?:to)? (?:together|with|an?|our|my)\b[^.!?]{{0,60}}? (?:in|at|near) {_CAPITAL}",
     re.IGNORECASE,
 )
+_LOWER_PLACE = (
+    r"(?!(?:the|an?|my|our|his|her|their|this|that|another|some|one|new|next|last|bed|side|tears|it|first|time|order|"
+    r"bigger|smaller|other|different|spring|summer|autumn|winter|january|february|march|april|may|june|july|august|"
+    r"september|october|november|december)\b)[a-z]"
+)
+_CAPITALS = re.compile(r"[^\W\d_a-z]\w|[A-HJ-Z]")
 _LOWER_HOME = re.compile(
-    rf"\bi(?:['’]ve| have)? {_ADVERBS}(?:finally |recently )?(?:moved|relocated) (?:back )?(?:to|into) "
-    r"(?!(?:the|an?|my|our|his|her|their|this|that|another|some|one|new|next|bed|side|tears|it|first)\b)\w|"
-    r"\bi(?:['’]| a)?m from (?!(?:the|an?|my|now|here|there|time)\b)\w"
+    rf"{_MOVED}(?:to|into) {_LOWER_PLACE}|"
+    rf"{_MOVED}in(?:to)? (?:together|with|an?|our|my)\b[^.!?]{{0,60}}? (?:in|at|near) {_LOWER_PLACE}|"
+    r"\bi(?:['’]| a)?m from (?!(?:the|an?|my|now|here|there|time)\b)\w",
+    re.IGNORECASE,
 )
 """Homes as people tell them who write no capitals."""
 _SHORT_HOME = re.compile(
     rf"(?:\A|[.,;!] ){_ADVERBS}(?:living|based) (?:in|at|with|near) |"
     rf"\b(?:found|got|rented|bought) an? (?:[\w-]{{1,30}} )?(?:studio|flat|apartment|house|place) in {_CAPITAL}|"
+    r"\b(?:our|my) (?:new |own )?(?:place|flat|apartment|house|home|studio) is (?:now )?"
+    r"(?:in|at|near|on) (?!sale\b|fire\b)|"
     rf"\b[Ww]e {_ADVERBS}(?:live|reside) (?:in|at|near|on) |\baddress(?: is|:) {_CAPITAL}",
     re.IGNORECASE,
 )
@@ -49,7 +59,7 @@ _STREET = re.compile(
     r"(?:stra(?:ss|ß)e|gasse|weg|platz|allee|laan|straat|kade|street|road|avenue|lane|drive|square)\b,? (?:no\.? ?)?\d|"
     r"\b(?-i:Str\b\.?)|\b\d{1,4}[a-z]?,? (?:[\w'’]{2,20} ){1,2}(?:street|road|avenue|lane|drive|square|st|rd|ave)\b|"
     r"\b(?:rue|avenue|via|calle|plaza|am|an der|auf der|im) (?:[\w'’-]{1,30} ){1,3}?\d{1,4}[a-z]?\b(?! ?[ap]m\b)|"
-    r"\baddress(?: is|:) \w",
+    r"\b(?:in|on|at) (?:(?-i:[A-Z])[\w'’]{1,20} ){1,2}(?:street|road|avenue|lane|drive|square)\b|\baddress(?: is|:) \w",
     re.IGNORECASE,
 )
 _WORK = re.compile(
@@ -64,6 +74,19 @@ _WORK = re.compile(
     r"(?=$|[.,;!]| (?:at|for|in|with|and|by|on|but|now|from)\b)",
     re.IGNORECASE,
 )
+_SHORT_WORK = re.compile(
+    r"(?:\A|[.,;!] )(?:just |finally |i (?:just |finally )?)?(?:got|landed|found) (?:the |an? |my )?(?:new )?"
+    r"(?:(?:job|position) (?:as|at|with|in)|(?:job )?offer (?:from|at))\b",
+    re.IGNORECASE,
+)
+"""Work as people tell it without a subject."""
+_WORKPLACE = re.compile(
+    rf"\bI {_ADVERBS}(?:run|teach [^.,;!?]{{1,40}}? (?:at|in)|(?:start|started|begin|began) (?:at|with)) |"
+    rf"\b(?:work|job|position|offer|{_OCCUPATION})\b(?: [\w-]{{1,30}}){{0,4}}? (?:at|for|from|with|in) "
+    r"(?!the (?:morning|evening|night)|a while|years)\w",
+    re.IGNORECASE,
+)
+"""Work of which is told where, or for whom."""
 _FORMER_WORK = re.compile(
     rf"\bI (?:was|used to be|had been) an? (?:[\w-]{{1,30}} ){{0,3}}?{_OCCUPATION}\b|"
     r"\bI (?:worked|used to work) (?:as|at|for|in)\b",
@@ -77,7 +100,7 @@ _NO_WORK = re.compile(
     re.IGNORECASE,
 )
 _AGE = re.compile(
-    rf"\b(?:{_AM}|I {_ADVERBS}(?:turned|turn) |I(?:['’]ll| will) (?:be|turn) )"
+    rf"\b(?:{_AM}(?:[^\W\d]{{1,30}}, )?|I {_ADVERBS}(?:turned|turn) |I(?:['’]ll| will) (?:be|turn) )"
     r"(?:\d{1,2}|(?:twen|thir|for|fif|six|seven|eigh|nine)ty(?:-\w{3,5})?)"
     r"(?=$|[.,;!]| (?:now|today|yesterday|and|but|years|in|on|at|last|next|this|since)\b)",
     re.IGNORECASE,
@@ -112,7 +135,9 @@ _AVERSION = re.compile(
     re.IGNORECASE,
 )
 _HABIT = re.compile(
-    r"\bI (?:never|always|only) (?:eat|drink|sleep|work|use|wear|take|read|watch|buy|travel|fly|drive|smoke|cook)\b",
+    r"\bI (?:never|always|only) (?:eat|drink|sleep|work|use|wear|take|read|watch|buy|travel|fly|drive|smoke|cook)\b|"
+    r"\bI can only (?!(?:see|say|imagine|hope|guess|think|agree|wonder|wish|dream|apologi[sz]e|thank)\b)\w|"
+    rf"\bI {_ADVERBS}play the (?!(?:role|part|game|fool|victim|lottery)\b)\w",
     re.IGNORECASE,
 )
 _AM_WORDS = ("i'm", "i’m", "i am")
@@ -125,7 +150,7 @@ _FACTS = (
     (("number is", "mail is", "address is"), _REACH),
     (("have", "'ve", "’ve", "own", "drive", "ride", "speak"), _HAVING),
     (("hate", "dislike", "detest", "stand", "prefer", "like", "favo"), _AVERSION),
-    (("never", "always", "only"), _HABIT),
+    (("never", "always", "only", "play the"), _HABIT),
 )
 """Patterns, each with the words without one of which it cannot match: these are looked for first, as plain text."""
 _LIKING = re.compile(
@@ -193,7 +218,12 @@ def tells_home(sentence: str) -> bool:
 
 def tells_origin(sentence: str) -> bool:
     """Whether the sentence says in the first person where its speaker lives or is from."""
-    return _tells(_HOME, sentence) or (sentence.islower() and _tells(_LOWER_HOME, sentence))
+    return _tells(_HOME, sentence) or (_is_small(sentence) and _tells(_LOWER_HOME, sentence))
+
+
+def _is_small(sentence: str) -> bool:
+    """Whether a sentence begins small, or has no capital but that of "I": its names may be written small, too."""
+    return sentence[:1].islower() or _CAPITALS.search(sentence) is None
 
 
 def tells_address(text: str) -> bool:
@@ -203,7 +233,12 @@ def tells_address(text: str) -> bool:
 
 def tells_work(sentence: str) -> bool:
     """Whether the sentence says what its speaker works as, or where."""
-    return _tells(_WORK, sentence)
+    return _tells(_WORK, sentence) or _tells(_SHORT_WORK, sentence)
+
+
+def tells_workplace(sentence: str) -> bool:
+    """Whether the sentence says where or for whom its speaker works, not only as what or when: "I work nights"."""
+    return tells_work(sentence) and _WORKPLACE.search(sentence) is not None
 
 
 def tells_former_work(sentence: str) -> bool:

@@ -24,7 +24,7 @@ _CHANGE = GuardedPattern(
     r"i(?:['’]m starting| start) (?:at|as|with) \w{1,30}|"
     r"signed up|joined|started (?:a|an|my|at|to|learning|taking|doing|looking|going|working|\w+ing)|"
     r"(?:have|'ve|has|had) (?:just |finally |recently )?"
-    r"(?:started|stopped|finished|bought|sold|moved|lost|left|joined)|"
+    r"(?:started|stopped|finished|bought|sold|moved|lost|left|joined|changed|switched)|"
     r"stopped \w+ing|finished (?:my|the|writing|building|reading)|(?:i|we) (?:just |finally |recently )?"
     r"(?:bought|sold|lost|won|launched|opened|closed|published|finished|passed|failed|changed|switched)|"
     r"got (?:a|an|my|the|into|hired|fired(?! up)|accepted|promoted|rid)|is over|are over|better now|"
@@ -36,8 +36,8 @@ _CHANGE = GuardedPattern(
     re.IGNORECASE,
 )
 _OFF = GuardedPattern(
-    r"\b(?:the|our|my) (?:wedding|engagement|trip|journey|holiday|move) (?:to \w+ )?(?:is|was|has been) "
-    r"(?:off|cancell?ed|called off)\b",
+    r"\b(?:the|our|my) (?:\w{1,30} ){0,2}?(?:wedding|engagement|trip|journey|holiday|move) (?:to \w+ )?"
+    r"(?:is|was|has been) (?:off|cancell?ed|called off)\b",
     re.IGNORECASE,
 )
 """A plan of two that is given up: it need not say whose."""

@@ -24,6 +24,7 @@ from eunoe.workers.text.salience import (
     salience,
 )
 from eunoe.workers.text.sentences import sentence_spans
+from eunoe.workers.text.spelling import spelled
 from eunoe.workers.text.supposed import takes_back, told_as_true
 from eunoe.workers.text.terms import STOPWORDS
 from eunoe.workers.text.vital import is_vital, leans_back, tells_treatment
@@ -32,22 +33,14 @@ _MOST_SENTENCES = 3
 _SHORT_WORDS = 6
 _MOST_ADDRESSED = 32
 _LEAST_COMMON = 0.15
-_SPELLED = {
-    "i": "I", "i'm": "I'm", "i've": "I've", "i'll": "I'll", "i'd": "I'd", "im": "I'm", "ive": "I've", "dont": "don't",
-    "doesnt": "doesn't", "didnt": "didn't", "cant": "can't", "isnt": "isn't", "arent": "aren't", "wasnt": "wasn't",
-    "havent": "haven't", "hasnt": "hasn't", "couldnt": "couldn't",
-}  # fmt: skip
-"""Words as people write them in haste → as they are spelled."""
-_HASTY = re.compile(
-    r"(?<![\w.'’*/-])(?:i['’](?:m|ve|ll|d)|i(?![.'’*/)-]|\w)|[Ii]m(?= [a-z0-9])|[Ii]ve(?= )|"
-    r"(?:do|does|did|is|are|was|have|has|could|ca)nt(?=\W|\Z))"
-)
 _INTRODUCTION = re.compile(
-    r"(?:I(?:['’]m| am)|my name(?:['’]s| is)|this is)(?: called)? (?P<name>[^\s,.;:!?]{1,40}(?: [^\s,.;:!?]{1,40})?)"
-    r"(?:,| –| -|;| and)(?: and| but)? (?=(?:I|I['’]\w{1,2}|my|we|we['’]\w{1,2}|our)\b)",
+    r"(?:I(?:['’]m| am)|my name(?:['’]s| is)|this is)(?: called)? "
+    r"(?P<name>[^\s,.;:!?]{1,40}(?: (?!(?:and|but|i)\b)[^\s,.;:!?]{1,40})?)"
+    r"(?P<age>, \d{1,2}(?=[,;]| and))?"
+    r"(?:,| –| -|;| and)?(?: and| but)? (?=(?:I|I['’]\w{1,2}|my|we|we['’]\w{1,2}|our)\b)",
     re.IGNORECASE,
 )
-_AND_I = re.compile(r",? (?:and|but) (?=I(?:['’]m|['’]ve)?\b)")
+_AND_I = re.compile(r"(?:,|,? (?:and|but)) (?=I(?:['’]m|['’]ve)?\b)")
 _MEANT = re.compile(r"I mean(?:t| (?!it\b|that\b|what\b|well\b|business\b)\S)", re.IGNORECASE)
 """The beginning of a sentence that takes back what the one before it says: "I mean Schmidt"."""
 _DONE_WITH_IT = re.compile(
@@ -194,20 +187,21 @@ def _bare(sentence: str, before: str, speakers: Collection[str]) -> str:
         return sentence
     bare = without_asides(without_interjections(_without_address(sentence, speakers))).strip()
     bare = without_interjections(_without_address(bare, speakers)).strip()
-    bare = _spelled(_without_introduction(bare, speakers))
+    bare = _without_introduction(spelled(bare), speakers)
     return bare[:1].upper() + bare[1:] if _WORD.search(bare) else ""
 
 
-def _spelled(sentence: str) -> str:
-    """The sentence with a capital I and with apostrophes: "i dont" is "I don't"."""
-    return _HASTY.sub(lambda found: _SPELLED.get(found.group().lower().replace("’", "'"), found.group()), sentence)
-
-
 def _without_introduction(sentence: str, speakers: Collection[str]) -> str:
-    """The sentence without a known name of its speaker at the beginning: "I'm Ann, I teach" gives "I teach"."""
+    """The sentence without a known name of its speaker at the beginning: "I'm Ann, I teach" gives "I teach".
+
+    An age behind the name stays: "I'm Ann, 34, I teach" gives "I'm 34, I teach".
+    """
     found = _INTRODUCTION.match(sentence)
     names = {form.casefold() for speaker in speakers for form in (speaker, *speaker.split())}
-    return sentence[found.end() :] if found is not None and found["name"].casefold() in names else sentence
+    if found is None or found["name"].casefold() not in names:
+        return sentence
+    age = f"I'm {found['age'].lstrip(', ')}, " if found["age"] else ""
+    return f"{age}{sentence[found.end() :]}"
 
 
 def _without_address(sentence: str, speakers: Collection[str]) -> str:

@@ -15,14 +15,19 @@ _OPENING = (
 )
 _PLAY = GuardedPattern(
     _OPENING + r"(?:pretend\b|act (?:as|like)\b|role-?play\b|play the (?:role|part) of\b|"
-    r"imagine (?!(?:my|how|what|the|that[,!.])\b)\w|suppose\b|assume (?:that )?(?:I|we|you|my|our)\b|hypothetical|"
-    r"let['’]s (?:say|pretend|imagine|assume|suppose|role-?play|play (?:a (?:\w{1,20} )?game\b(?! of\b)|pretend))|"
-    r"say (?:that )?(?:I|we)\b|what if\b|once upon a time\b|"
+    r"imagine (?!(?:my|how|what|the|that[,!.])\b)\w|"
+    r"let['’]s (?:pretend|imagine|role-?play|play (?:a (?:\w{1,20} )?game\b(?! of\b)|pretend))|once upon a time\b|"
     r"in (?:this|the|our) (?:story|game|scenario|role-?play),? I\b|"
     r"you(?:['’]re| are) (?:now )?(?:an?|the|my) [^.!?]{1,60} and I(?:['’]m| am)\b)",
     re.IGNORECASE,
 )
-"""The beginning of a sentence with which a play or a supposition begins."""
+"""The beginning of a sentence with which a play begins."""
+_SUPPOSED = GuardedPattern(
+    _OPENING + r"(?:suppose\b|assume (?:that )?(?:I|we|you|my|our)\b|hypothetical|let['’]s (?:say|assume|suppose)\b|"
+    r"say (?:that )?(?:I|we)\b|what if\b)",
+    re.IGNORECASE,
+)
+"""The beginning of a supposition."""
 _HANDED_OVER = GuardedPattern(
     _OPENING + r"(?:(?:translate|proof-?read|re-?write|re-?phrase|paraphrase|summari[sz]e|correct|improve|edit|shorten|"
     r"check (?:the |my )?(?:grammar|spelling)|fix (?:the |my )?(?:grammar|spelling))\b[^.!?:]{0,80}:|"
@@ -69,8 +74,17 @@ def told_as_true(sentences: Sequence[str]) -> list[str]:
 
 
 def not_played(sentences: Sequence[str]) -> list[str]:
-    """The sentences of one line before a play begins or a text is handed over: that goes on to the end of the line."""
-    return list(takewhile(lambda one: not (_PLAY.search(one) or _HANDED_OVER.search(one)), sentences))
+    """The sentences of one line before a play begins or a text is handed over: that goes on to the end of the line.
+
+    So does a supposition, but for one that is a question in itself: "What if I move?" ends with its mark.
+    """
+    real = takewhile(lambda one: not (_PLAY.search(one) or _HANDED_OVER.search(one) or _goes_on(one)), sentences)
+    return [one for one in real if not _SUPPOSED.search(one)]
+
+
+def _goes_on(sentence: str) -> bool:
+    """Whether what comes behind a sentence may belong to the supposition that begins with it."""
+    return _SUPPOSED.search(sentence) is not None and not sentence.rstrip().endswith(("?", "？"))
 
 
 def takes_back(text: str) -> bool:

@@ -74,7 +74,7 @@ _VITAL = re.compile(
 )
 _CARE = re.compile(
     r"\b(?:[Mm]y|[Oo]ur|[Hh]is|[Hh]er) (?:\w+ )?(?:vet|doctor|GP|dentist|therapist|pa?ediatrician|midwife|cardiologist|"
-    r"emergency contact) is (?:called )?[A-Z]"
+    r"emergency contact) is (?:now )?(?:called )?(?:[A-Z]|dr\b)"
 )
 _HARM = re.compile(
     r"\b[\w'’-]{2,30} (?:gives?|gave|causes?|caused) (?:me|him|her|us|my (?:\w+ ){0,2}\w+) (?:an? |such an? )?(?:\w+ )?"

@@ -26,7 +26,7 @@ from eunoe.workers.update.lifecycle import Cause, Lifecycle
 from eunoe.workers.update.memories import FusionPlace, with_evidence
 
 CONSOLIDATED = "it says the same as another memory"
-MADE_BY = Provenance(code="consolidate/2", model="rules/10")
+MADE_BY = Provenance(code="consolidate/2", model="rules/11")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 

@@ -6,7 +6,7 @@ from eunoe.schemas.events import Provenance
 from eunoe.workers.update.english.rules import judge_by_rules
 from eunoe.workers.update.operator import CODE, OperationJudgement, OperationPair
 
-MODEL = "rules/10"
+MODEL = "rules/11"
 
 
 class OfflineOperator:

@@ -4,9 +4,11 @@ import re
 from collections.abc import Callable, Sequence, Set
 
 from eunoe.workers.text.terms import terms
+from eunoe.workers.text.vital import is_vital
 from eunoe.workers.text.words import weight
 from eunoe.workers.update.english.contradiction import SUSPICION_THRESHOLD, find_contradiction
 from eunoe.workers.update.english.figures import changed_measure, older
+from eunoe.workers.update.english.holders import has_died
 from eunoe.workers.update.english.lexicon import (
     ANTONYMS,
     COMPLETIONS,
@@ -81,7 +83,7 @@ def decide(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     if new.foreign:
         return None
     # most old sentences are under no rule: what may forbid one is asked last, for each takes as long as the rules
-    found = _completed(old, new) or _first_verdict(old, new)
+    found = _completed(old, new) or _died(old, new) or _first_verdict(old, new)
     return None if found is None or old.foreign else found
 
 
@@ -128,6 +130,12 @@ def _completed(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | N
         if _beside(old, stem, TROUBLES if stem in people else TROUBLES | PENDING) and _ends(new, stem):
             return OperationVerdict(Operation.DELETE, f"what is told of {stem!r} is over")
     return None
+
+
+def _died(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
+    """REPLACE if the pet that a short old sentence names has died: the new one is about the pet, not its owner."""
+    because = has_died(old, new) if old.size <= SHORT else ""
+    return OperationVerdict(Operation.REPLACE, because) if because else None
 
 
 def _telling(text: ParsedSentence) -> frozenset[str]:
@@ -270,6 +278,8 @@ def _tells_another_thing(
 ) -> bool:
     """Whether a clause of the old sentence is not ``changed``: it would be hidden with what is."""
     parts = _AND.split(old.plain)
+    if any(map(is_vital, _REASON.split(old.plain)[1:])):  # a death that is the reason stays
+        return True
     if len(parts) == 1:
         return False
     clauses = [parse_sentence(part, "") for part in parts[:_MAX_CLAUSES]]
@@ -301,6 +311,7 @@ def _change_of(old: ParsedSentence, new: ParsedSentence) -> str:
 
 
 _AND = re.compile(r",? and (?:then )?")
+_REASON = re.compile(r",? (?:because|since|after) ")
 _CLAUSE_STEMS = 2
 """Content words of a clause that tells something by itself: "works at the museum", not "her sister"."""
 _MAX_CLAUSES = 8

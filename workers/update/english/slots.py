@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from eunoe.workers.text.terms import terms
+from eunoe.workers.update.english.holders import another_holder
 from eunoe.workers.update.english.parsing import ParsedSentence, cached_by_sentence
 
 _UNTIL = r"([^.,;!?]+?)(?=$|[.,;!?]| (?:with|because|since|for|and|but|after|when|while|so|to|last|on|in \d)\b)"
@@ -29,7 +30,14 @@ _STATES = (
             r"(?:(?:alone|now|still) )?(?:in|at|near) " + _UNTIL
         ),
     ),
-    ("job", re.compile(r"\b(?:works?|working|employed|(?:has|have) a job|job is) (?:as|at|for|in) " + _UNTIL)),
+    (
+        "job",
+        re.compile(
+            r"\b(?:works?|working|employed|(?:has|have) a job|job is) "
+            r"(?:(?:nights|days|shifts|weekends|part[- ]time|full[- ]time|remotely|freelance) )?(?:as|at|for|in) "
+            + _UNTIL
+        ),
+    ),
     (
         "job",
         re.compile(
@@ -109,9 +117,10 @@ _NAMED = re.compile(r"(?:home|job) is\b")
 
 def changed_slot(old: ParsedSentence, new: ParsedSentence) -> str:
     """Describes the slot of the old sentence to which the new one gives another value; empty if there is none."""
-    if new.subject.is_thing:  # an office that moves ends no home
-        return _favorite(old, new) or _figure(old, new)
-    return _marital(old, new) or _favorite(old, new) or _filled(old, new) or _home_left(old, new) or _job_lost(old, new)
+    about_things = _favorite(old, new) or _figure(old, new) or another_holder(old, new)
+    if about_things or new.subject.is_thing:  # an office that moves ends no home
+        return about_things
+    return _marital(old, new) or _filled(old, new) or _home_left(old, new) or _job_lost(old, new)
 
 
 @cached_by_sentence

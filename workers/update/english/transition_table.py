@@ -64,9 +64,10 @@ CHANGES = (
         "the studies are over",
     ),
     Transition(
-        re.compile(r"\bvegetarian\b|\bvegan\b"),
+        re.compile(r"\bvegetarian\b|\bvegan\b|\bveggie\b"),
         re.compile(r"\b(?:eat(?:s|ing)?|started eating|went back to eating) (?:\w+ )?"
-                   r"(?:meat|chicken|beef|pork|bacon|steak)\b"),
+                   r"(?:meat|fish|chicken|beef|pork|bacon|steak)\b|"
+                   r"\bnot (?:really |an? )?(?:vegetarian|vegan|veggie) any ?more\b"),
         "meat is eaten again",
     ),
     Transition(
@@ -172,6 +173,9 @@ CHANGES = (
         re.compile(r"\bplan(?:s|ned|ning)? (?:to|on|for|an?) " + _OBJECT + r"|\b(?:going|wants|hopes) to " + _OBJECT
                    + r"|\b(?:will|'ll) (?:go|fly|travel|move|drive) to " + _OBJECT),
         re.compile(r"\b(?:cancell?ed|called off|postponed|gave up on|decided against|dropped) " + _OBJECT
+                   + r"|\b(?:the|my|our|his|her|their|[\w-]{1,30}'s) ((?:" + _WORDS + r" ){1,2})"
+                   r"(?:trip|journey|holiday|vacation|visit) (?:is|was|has been) "
+                   r"(?:off|cancell?ed|called off|postponed)\b"
                    + r"|\b(?:trip|journey|flights?|holiday|vacation|visit|move) to " + _OBJECT
                    + r"(?:is|are|was|were|has been) (?:off|cancell?ed|called off|postponed)\b"),
         "the plan is off",

@@ -76,7 +76,7 @@ def _agree(state: str, end: str, how: Same) -> bool:
 
 
 _STOP = re.compile(
-    r"\b(?:and|but|with|at|in|on|for|from|to|because|so|since|after|by|near|of|who|which|that|when|"
+    r"\b(?:and|but|with|at|in|on|for|from|to|because|bc|cos|cuz|so|since|after|by|near|of|who|which|that|when|"
     r"every|each|daily|twice|once|now)\b"
 )
 _FIGURE_OR_UNIT = re.compile(r"\d.*|m?c?g|ml|milligrams?")
