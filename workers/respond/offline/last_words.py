@@ -4,15 +4,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from eunoe.workers.respond.context import Row, fold, same_day
+from eunoe.workers.respond.offline.akin import forms_of
 from eunoe.workers.respond.offline.others import tells_of_others
-from eunoe.workers.respond.offline.quotable import forms_of
 from eunoe.workers.respond.offline.ranked_lines import RankedLines
 from eunoe.workers.respond.offline.times_told import tells_time
 from eunoe.workers.respond.times import MONTHS
 from eunoe.workers.text.capitals import CAPITAL
 from eunoe.workers.text.corrections import announces_correction, corrects
 from eunoe.workers.text.day_words import WEEKDAYS
-from eunoe.workers.text.endings import ended_things, is_end, resumes
+from eunoe.workers.text.endings import ended_things, is_end, resumes, tells_birth
 from eunoe.workers.text.salience import is_change, is_question
 from eunoe.workers.text.sentences import sentence_spans
 from eunoe.workers.text.terms import idf, terms
@@ -37,12 +37,16 @@ MOST = 0.4
 """Share of a topic, by the rarity of its words, that a sentence needs to be about it."""
 _ASKING = frozenset(terms("since until time date day month year"))
 """Terms that ask for a time: what has one is not for that about the same."""
+_PREGNANT = frozenset(terms("pregnant pregnancy"))
+_TOLD_NAME = re.compile(r"\b(?:called|named|name is|name['’]s) (?P<name>[^\W\d_]{2,30})", re.IGNORECASE)
+"""A name that is told as one, with or without a capital."""
 _LEANS = re.compile(
     r"\b(?:because of|due to) (?:it|that|this|him|her|them)(?=\W*\Z|[.,;!])|\bthat['’]s why\b", re.IGNORECASE
 )
 _CALENDAR = frozenset((*MONTHS, *WEEKDAYS))
 """Words with a capital that name nobody and nothing."""
 _NAMED = re.compile(rf"\b{CAPITAL}[^\W\d_]+")
+_WORD = re.compile(r"\b[^\W\d_]+")
 
 
 def corrections(lines: RankedLines, line: int) -> list[int]:
@@ -213,7 +217,12 @@ def _goes_on(weights: Mapping[frozenset[str], float], text: str, tells_figure: C
 
 
 def _ends(told: Set[str], said: str, text: str) -> bool:
-    """Whether a text says that something is stopped or given up that is among the terms ``told`` by what was said."""
+    """Whether a text says that something is stopped or given up that is among the terms ``told`` by what was said.
+
+    A birth ends a pregnancy, whoever was told to expect the child.
+    """
+    if not _PREGNANT.isdisjoint(told) and tells_birth(text):
+        return True
     things = ended_things(text) & told
     return bool(things) and not (tells_of_others(text, things) or tells_of_others(said, things))
 
@@ -234,14 +243,16 @@ def _sentences_of(text: str, weights: Iterable[frozenset[str]]) -> list[str]:
 def _names_in(lines: RankedLines, line: int) -> set[str]:
     """The names in a line, case-folded, but for speakers, months and days of the week."""
     people = {part.casefold() for row in lines.rows for part in row.speaker.split()}
-    return set(map(str.casefold, _NAME.findall(lines.rows[line].text))) - people - _CALENDAR
+    text = lines.rows[line].text
+    return set(map(str.casefold, (*_NAME.findall(text), *_TOLD_NAME.findall(text)))) - people - _CALENDAR
 
 
 def _sentences_naming(names: Set[str], text: str) -> list[str]:
     """The sentences of a text that have one of the names."""
     said = fold(text)
     sentences = [said[start:end] for start, end in sentence_spans(said)]
-    return [one for one in sentences if not names.isdisjoint(map(str.casefold, _NAMED.findall(one)))]
+    named = _WORD if said[:1].islower() else _NAMED  # whoever begins small writes names so
+    return [one for one in sentences if not names.isdisjoint(map(str.casefold, named.findall(one)))]
 
 
 def _is_later(row: Row, said: Row) -> bool:

@@ -110,7 +110,7 @@ def _best_of_days(lines: RankedLines) -> list[int]:
 
 def _latest(lines: RankedLines) -> list[int]:
     """The latest of the best lines, with what its speaker said last of somebody or something that it names."""
-    latest = lines.by_time(lines.near_best())[-1]
+    latest = _as_said(lines, lines.by_time(lines.near_best())[-1])
     return [latest, *last_mention(lines, latest)]
 
 

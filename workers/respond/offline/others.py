@@ -56,8 +56,12 @@ _OBJECT = re.compile(
     re.IGNORECASE,
 )
 """Somebody else than the subject of a sentence: "Tom met her at work", not "Tom lost her key"."""
-_DONE_TO_SELF = re.compile(r"\b(?:took|taken|weaned|put|switched) me (?:off|on|to|from)\b|\bruled out\b", re.IGNORECASE)
-"""Deeds of a "he" that concern the one who tells them: "He took me off ramipril", "They ruled out cancer"."""
+_DONE_TO_SELF = re.compile(
+    r"\b(?:took|taken|weaned|put|switched) me (?:off|on|to|from)\b|\bruled out\b|"
+    r"\b(?:says?|said|thinks?|told me|told us)(?: that)? (?:I|we)\b",
+    re.IGNORECASE,
+)
+"""Deeds and words of a "he" that concern who tells them: "He took me off ramipril", "He says that I have asthma"."""
 _I = re.compile(r"\bI\b")
 _YOU = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
 _AGE_TOLD = re.compile(

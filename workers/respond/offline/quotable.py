@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from eunoe.schemas.replies import Source
 from eunoe.workers.respond.context import Row
 from eunoe.workers.respond.hints import QuestionHints
+from eunoe.workers.respond.offline.akin import akin, kindred
 from eunoe.workers.respond.offline.beside import Floats, answered, replied
 from eunoe.workers.respond.offline.others import (
     in_first_person,
@@ -21,7 +22,7 @@ from eunoe.workers.respond.offline.others import (
     tells_of_self,
     third_asked,
 )
-from eunoe.workers.respond.offline.told import told_of_speaker
+from eunoe.workers.respond.offline.told import told_of_speaker, told_truly
 from eunoe.workers.respond.offline.whose import (
     asks_age,
     asks_of_self,
@@ -29,65 +30,20 @@ from eunoe.workers.respond.offline.whose import (
     named_thing,
     naming,
     people_asked,
-    state_asked,
+    states_asked,
     subjects_asked,
     without_moved_things,
     without_name_words,
 )
 from eunoe.workers.text.brackets import without_brackets
+from eunoe.workers.text.spelling import spelled
 from eunoe.workers.text.terms import idf, terms
-from eunoe.workers.text.verbs import IRREGULAR
 
 _SENTENCE = re.compile(r"[^.!?]+\??")
 """A sentence, with its mark if it is a question; a pattern that demands the mark takes quadratic time without one."""
 _SPEECH = re.compile(r"\"[^\"]{1,300}\"|“[^“”]{1,300}”")
 _SELF = re.compile(r"\b(?:I|my|me|myself|we|our)\b")
 _YOU = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
-_SUBJECTS = (
-    "live lives living reside resides home moved move moving room rooms flat apartment house rent neighbourhood "
-    "neighborhood settled",
-    "work works working job career employed employer hired workshop company office position profession",
-    "called name named names",
-    "birthday born turned old age",
-    "kid kids child children son sons daughter daughters",
-    "eat eats eating food diet allergic allergy intolerant vegetarian vegan",
-    "married wedding spouse wife",
-    "married wedding spouse husband",
-    "sick ill illness hospital doctor diagnosed surgery",
-    "buy bought purchase purchased",
-    "allergy allergic allergies rash hives",
-    "trip travel travelled traveled vacation holiday journey",
-    "movie movies film films",
-    "pet pets dog puppy",
-    "pet pets cat kitten",
-    "pet pets rabbit hamster parrot",
-    "study studies studying degree university college",
-    "salary wage wages income pay paid earn earns earned",
-    "medication medicine medicines pill pills tablet tablets dose mg prescribed prescription",
-    "mother mom mum mama mommy mummy",
-    "father dad papa daddy",
-    "grandmother grandma granny",
-    "grandfather grandpa granddad",
-    "grandchild grandchildren grandson grandsons granddaughter granddaughters",
-    "operation operated op surgery",
-    "weigh weight weighs",
-    "flatmate roommate",
-)
-"""Words that speak of one subject: a question by one is answered by another."""
-
-
-def _group_by_subject(lines: Iterable[str]) -> dict[str, frozenset[str]]:
-    """Each stem → the stems of all lines that have it."""
-    found: dict[str, frozenset[str]] = {}
-    for stems in (frozenset(terms(line)) for line in lines):
-        found |= {stem: found.get(stem, frozenset()) | stems for stem in stems}
-    return found
-
-
-_SUBJECT_OF = _group_by_subject((*_SUBJECTS, *IRREGULAR))
-_FORMS_OF = _group_by_subject(
-    (*IRREGULAR, "weigh weight", "child children", "grandchild grandchildren", "operation operated op")
-)
 AKIN = 0.9
 """Share of a word that a row is given for another word of its subject, or for another form of its verb."""
 
@@ -110,24 +66,31 @@ class Quotable:
     def texts(self) -> list[str]:
         """The rows' texts without descriptions in brackets, those of utterances without the speech of others.
 
-        Where the asker asks what holds of themself, what their lines only ask, play or hand over is left out, too.
+        Where it is asked what holds of a participant, what their lines only play, hand over or joke is left out, too;
+        where the asker asks of themself, also what they only ask.
         """
         bare = [without_brackets(row.text) or row.text for row in self.rows]
-        spoken = [
-            text if row.is_memory else _SPEECH.sub(_without_speech, text) or text
-            for row, text in zip(self.rows, bare, strict=True)
-        ]
+        spoken = [text if row.is_memory else self._said(row, text) for row, text in zip(self.rows, bare, strict=True)]
         if not self._asks_what_holds:
             return spoken
         return [
-            told_of_speaker(text) if row.speaker == self.hints.asker and not row.is_memory else text
+            text if row.is_memory or row.speaker not in self.hints.speakers else self._true_of(row.speaker, text)
             for row, text in zip(self.rows, spoken, strict=True)
         ]
 
+    def _said(self, row: Row, text: str) -> str:
+        """What a line says in its speaker's own words; of a reply from memory only what it asks."""
+        if row.reply_id is not None and not self.for_replies:
+            return " ".join(one for one in _SENTENCE.findall(text) if one.endswith("?"))
+        return _SPEECH.sub(_without_speech, text) or text
+
     @property
     def _asks_what_holds(self) -> bool:
-        hints = self.hints
-        return bool(hints.asker) and hints.is_own and (hints.of_present or hints.whether)
+        return bool(self.hints.speakers) and (self.hints.of_present or self.hints.whether)
+
+    def _true_of(self, speaker: str, text: str) -> str:
+        """What a line tells as true of who says it; of the asker, who may have asked the same before, no question."""
+        return told_of_speaker(text) if speaker == self.hints.asker and self.hints.is_own else told_truly(text)
 
     @property
     def is_whether_of_self(self) -> bool:
@@ -152,6 +115,7 @@ class Quotable:
         A reply has as much as what it replies to.
         """
         own: Floats = self.shares + self.cosines * flags(map(bool, self.texts))
+        own *= flags(self.for_replies or row.reply_id is None for row in self.rows)
         if self.for_replies:
             return np.maximum(own, replied(self.rows, own))
         asked = [" ".join(filter(_is_asked, _SENTENCE.findall(text))) for text in self.texts]
@@ -168,7 +132,7 @@ class Quotable:
         """
         question, hints = self.question, self.hints
         people = subjects_asked(question, hints.asker, hints.named)
-        asked = frozenset[str]().union(*map(_akin, terms(question, drop=self.speakers)))
+        asked = frozenset[str]().union(*map(akin, terms(question, drop=self.speakers)))
         if not people and not self.for_replies and self._third:
             return flags(tells_of_another(text, asked - self._third, self._third) for text in self._told)
         if self.for_replies or not people or not (hints.holds or asks_of_self(question)):
@@ -192,12 +156,15 @@ class Quotable:
                 row.is_current and any(tells_age_of(one, self._third) for one in _SENTENCE.findall(text))
                 for row, text in zip(self.rows, self.texts, strict=True)
             )
-        tells, past = state_asked(self.question), self.hints.past
-        people = people_asked(self.question, self.hints.asker, self.hints.named) if tells else frozenset()
+        found = (self._state_told(tells) for tells in states_asked(self.question))
+        return next((told for told in found if told.any()), np.zeros(len(self.rows)))
+
+    def _state_told(self, tells: Callable[[str], bool]) -> Floats:
+        """For each row 1 if it holds, is of who is asked about, and passes the test or tells that there is no work."""
+        people = people_asked(self.question, self.hints.asker, self.hints.named)
         return flags(
-            tells is not None
-            and row.speaker in people
-            and (row.is_current or past)
+            row.speaker in people
+            and (row.is_current or self.hints.past)
             and any(tells(one) or is_state_over(self.question, one) for one in (*_SENTENCE.findall(text), text))
             for row, text in zip(self.rows, self._told, strict=True)
         )
@@ -206,7 +173,7 @@ class Quotable:
     def _told(self) -> list[str]:
         """The texts as their speakers would say them, memories too."""
         return [
-            in_first_person(text, row.speaker) if row.is_memory else text
+            in_first_person(text, row.speaker) if row.is_memory else spelled(text)
             for row, text in zip(self.rows, self.texts, strict=True)
         ]
 
@@ -265,22 +232,7 @@ def _without_speech(found: re.Match[str]) -> str:
 def _has(words: frozenset[str], term: str) -> float:
     if term in words:
         return 1.0
-    return AKIN if not words.isdisjoint(_akin(term)) else 0.0
-
-
-def _akin(term: str) -> frozenset[str]:
-    """A stem with those that speak of its subject."""
-    return _SUBJECT_OF.get(term, frozenset((term,)))
-
-
-def forms_of(term: str) -> frozenset[str]:
-    """A stem with those of other forms of its word: "ate" of "eat"."""
-    return _FORMS_OF.get(term, frozenset((term,)))
-
-
-def kindred(word: str) -> frozenset[str]:
-    """The stems of a word and of those that speak of its subject."""
-    return frozenset[str]().union(*map(_akin, terms(word)))
+    return AKIN if not words.isdisjoint(akin(term)) else 0.0
 
 
 def _is_asked(sentence: str) -> bool:

@@ -15,8 +15,9 @@ import numpy as np
 from eunoe.schemas.replies import Source
 from eunoe.workers.respond.context import Row
 from eunoe.workers.respond.hints import QuestionHints
+from eunoe.workers.respond.offline.akin import kindred
 from eunoe.workers.respond.offline.beside import Floats, adjoin, answered, replied
-from eunoe.workers.respond.offline.quotable import Quotable, flags, kindred
+from eunoe.workers.respond.offline.quotable import Quotable, flags
 from eunoe.workers.respond.offline.times_told import share_of_time
 from eunoe.workers.respond.offline.whose import (
     gives_a_name,
@@ -131,7 +132,7 @@ def score_quotes(quotable: Quotable) -> Floats:
         scores += weights.answers * answered(rows, _asks_why(rows, shares))
         scores += weights.kind * _told_as_ended(quotable)
     if introduces := introduction_asked(quotable.question):
-        scores += weights.kind * flags(map(introduces, quotable.texts))
+        scores += (weights.kind + weights.answers) * flags(map(introduces, quotable.texts))
     scores += _kinds(quotable, weights) + weights.kind * _named(quotable) + weights.owns * _owned(quotable)
     return scores - weights.others * quotable.of_others + _state_told(quotable, weights)
 

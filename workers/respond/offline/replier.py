@@ -72,9 +72,10 @@ class OfflineReplier:
             quotable = replace(await self._read(task, rows, without_asking(question), hints), for_replies=True)
             answering = [place for place, row in enumerate(rows) if row.speaker in own]
         else:
-            rows = [row for row in rows if row.reply_id is None]
+            # an answer may be to what a reply asked
+            rows = [row for row in rows if row.reply_id is None or "?" in row.text]
             quotable = await self._read(task, rows, question, hints)
-            answering = [place for place, row in enumerate(rows) if not only_asks(row)]
+            answering = [place for place, row in enumerate(rows) if row.reply_id is None and not only_asks(row)]
         if is_of_days:
             of_days = set(rows_of_days(rows, question, hints))
             answering = [place for place in answering if place in of_days]

@@ -13,6 +13,7 @@ from eunoe.workers.text.lasting import (
     tells_no_work,
     tells_origin,
     tells_work,
+    tells_workplace,
 )
 from eunoe.workers.text.terms import terms
 
@@ -27,7 +28,8 @@ _NAMING = re.compile(r"\b(?:names?(?:['’]s| is| are| was)|named|called)\b", re
 _WORD = re.compile(r"\w+")
 _NAME_BEHIND = re.compile(rf"(?:,|:| is| are)? (?!I\b){CAPITAL}\w")
 _NAMED_BEFORE = re.compile(
-    r"\b(?:(?:his|her|their) names? (?:is|was|are)|(?:he|she|they)(?:['’](?:s|re)| is| are) (?:called|named))\b|"
+    r"\b(?:call(?:ed|ing)? (?:it|him|her|them|the baby)|(?:his|her|their) names? (?:is|was|are)|"
+    r"(?:he|she|they)(?:['’](?:s|re)| is| are) (?:called|named))\b|"
     r"(?:\A|[.!?] )(?P<thing>(?:its name (?:is|was)|it(?:['’]s| is) (?:called|named)))\b",
     re.IGNORECASE,
 )
@@ -48,7 +50,7 @@ _WHO_IS = re.compile(
     r"(?P<name>(?!(?:my|our|his|her|their|your|the|an?|it|this|that|he|she|they|we|you|I)\b)\w{2,30})(?=\W*\Z)",
     re.IGNORECASE,
 )
-_NAME_WORDS = re.compile(r"\b(?:names?|called|named)\b", re.IGNORECASE)
+_NAME_WORDS = re.compile(r"\b(?:names?|call|called|named)\b", re.IGNORECASE)
 _OF_SELF = re.compile(
     r"\b(?:am|was|do|did|have|had|can|could|should|must|may|will|would)(?:n['’]t)? I\b", re.IGNORECASE
 )
@@ -63,7 +65,8 @@ _PLACE = rf"(?:in|at|near|for) (?:the )?(?-i:{CAPITAL})"
 _WORK_ASKED = re.compile(
     r"\b(?:where|for whom|who|as what|what) \w{1,10} (?:\w{1,30} ){1,2}?(?:work\b|do for (?:a living|work))|"
     r"\b(?:job|employer|profession|occupation)\b|"
-    rf"{_WHETHER}(?:still (?:work|working|employed) (?:as|at|for|in)\b|(?:work|working|employed) {_PLACE})",
+    rf"{_WHETHER}(?:still (?:work|working|employed)(?: (?:as|at|for|in)\b|(?=\W*\Z))|"
+    rf"(?:work|working|employed) {_PLACE})",
     re.IGNORECASE,
 )
 _HOME_ASKED = re.compile(
@@ -76,6 +79,13 @@ _MOVED_THING = re.compile(
     r"\b(?:moved|moving|move) (?:the|our|my|his|her|their|this|that|it|him|them|everything)\b",
     re.IGNORECASE,
 )
+_WHERE_ASKED = re.compile(r"\bwhere\b|\bfor whom\b|\bemployer\b", re.IGNORECASE)
+_HOLDER_ASKED = re.compile(
+    r"\bwho(?:['’]s| is) (?:now )?(?:(?P<own>my|our)|\w{1,30}['’]s) (?:new |current )?(?P<role>[a-z]{2,20})(?=\W*\Z)",
+    re.IGNORECASE,
+)
+_SEVERAL = KIN - frozenset(terms("boss manager wife husband partner girlfriend boyfriend mother mom mum father dad"))
+"""Stems of those of whom one may have several."""
 _AGE_ASKED = re.compile(r"\bhow old\b|\bage\b", re.IGNORECASE)
 _DID = re.compile(r"\b(?:did|was|were|used to)\b", re.IGNORECASE)
 _ORIGIN_ASKED = re.compile(r"\bfrom\W*\Z", re.IGNORECASE)
@@ -99,7 +109,7 @@ def named_thing(question: str) -> str | None:
 
 
 def without_name_words(text: str) -> str:
-    """The text without "name" and "called"."""
+    """The text without "name", "call" and "called"."""
     return _NAME_WORDS.sub(" ", text)
 
 
@@ -180,10 +190,32 @@ _STATES = (
 )
 
 
-def state_asked(question: str) -> Callable[[str], bool] | None:
-    """The test for sentences that tell the state asked for: home, work or age; `None` if it asks for none of them."""
+def states_asked(question: str) -> tuple[Callable[[str], bool], ...]:
+    """The tests for sentences that tell the state asked for: home, work, age, or who holds a role; the best one first.
+
+    None if it asks for none of them.
+    """
     found = next((tells for asks, tells in _STATES if asks.search(question)), None)
-    return _tells_any_work if found is tells_work and _DID.search(question) else found
+    if found is tells_work:
+        told = _tells_any_work if _DID.search(question) else tells_work
+        return (tells_workplace, told) if _WHERE_ASKED.search(question) else (told,)
+    told_of_holder = _holder_told(question) if found is None else found
+    return () if told_of_holder is None else (told_of_holder,)
+
+
+def _holder_told(question: str) -> Callable[[str], bool] | None:
+    """The test for sentences that name who is somebody's doctor, where that is asked; `None` where it is not."""
+    asked = _HOLDER_ASKED.search(question)
+    if asked is None or not _SEVERAL.isdisjoint(terms(asked["role"])):
+        return None
+    name, role = rf"(?:(?:dr|mrs?|ms)\b|(?!I\b)(?-i:{CAPITAL})\w)", asked["role"]
+    told = re.compile(
+        rf"\b(?:my|our|new) (?:[\w-]{{1,20}} )?{role}\b"
+        rf"(?:['’]s name|,| is| here| now| called| named| her| his| their| name|:){{0,6}} {name}|"
+        rf"\b{name}[^.,;!?]{{0,30}} is (?:now )?(?:my|our) (?:new )?{role}\b",
+        re.IGNORECASE,
+    )
+    return lambda sentence: told.search(sentence) is not None
 
 
 def _tells_any_work(sentence: str) -> bool:
@@ -202,6 +234,9 @@ def without_moved_things(question: str, text: str) -> str:
 
 def people_asked(question: str, asker: str, named: Set[str]) -> Set[str]:
     """The participants whose state a question asks for: the asker ("my job"), else those ``named``, not theirs."""
+    holder = _HOLDER_ASKED.search(question)
+    if holder is not None:
+        return {asker} if holder["own"] else named
     if asks_of_self(question) or _OWN_STATE.search(question):
         return {asker}
     return set() if _OF_SOMEBODY.search(question) else named

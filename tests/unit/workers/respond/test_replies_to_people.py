@@ -7,7 +7,7 @@ from eunoe.workers.respond.offline.line_choice import only_asks
 from eunoe.workers.respond.offline.medicines import asks_for_medicines, rows_of_medicines
 from eunoe.workers.respond.offline.others import tells_age_of, tells_of_others
 from eunoe.workers.respond.offline.times_told import share_of_time
-from eunoe.workers.respond.offline.whose import introduction_asked, people_asked, state_asked
+from eunoe.workers.respond.offline.whose import introduction_asked, people_asked, states_asked
 from eunoe.workers.text.endings import ended_things, is_end, resumes
 from eunoe.workers.text.lasting import tells_address, tells_home, tells_origin
 from eunoe.workers.text.terms import terms
@@ -137,8 +137,8 @@ def test_homes_are_told_without_a_subject_and_addresses_by_the_street():
         assert tells_address(text)
     for text in ("I am 14", "Valencia 2026", "in the morning at 7"):
         assert not tells_address(text)
-    assert state_asked("Where am I from?") is tells_origin
-    assert state_asked("What is our address?") is tells_address
+    assert states_asked("Where am I from?") == (tells_origin,)
+    assert states_asked("What is our address?") == (tells_address,)
     assert people_asked("What is our address?", "Ann", {"Ben"}) == {"Ann"}
 
 

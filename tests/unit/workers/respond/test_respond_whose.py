@@ -10,7 +10,14 @@ from eunoe.workers.models.local.embedding import WordLlamaEmbedder
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.offline.others import tells_of_others, tells_of_self
 from eunoe.workers.respond.offline.replier import NOTHING, OfflineReplier
-from eunoe.workers.respond.offline.whose import may_name, named_thing, naming, people_asked, state_asked, subjects_asked
+from eunoe.workers.respond.offline.whose import (
+    may_name,
+    named_thing,
+    naming,
+    people_asked,
+    states_asked,
+    subjects_asked,
+)
 from eunoe.workers.respond.replier import ReplyTask
 from eunoe.workers.text.lasting import tells_home, tells_work
 from tests.support.in_memory import START, ended, utterance
@@ -213,7 +220,7 @@ def test_whose_state_is_asked_for():
     ],
 )
 def test_a_question_whether_asks_for_a_home_or_work_too(question: str, asked: object) -> None:
-    assert state_asked(question) is asked
+    assert states_asked(question) == (() if asked is None else (asked,))
 
 
 async def test_whether_somebody_still_lives_somewhere_is_answered_by_the_last_home() -> None:
