@@ -79,7 +79,7 @@ class Quotable:
         ]
 
     def _said(self, row: Row, text: str) -> str:
-        """What a line says in its speaker's own words; of a reply from memory only what it asks."""
+        """The words of a line that are its speaker's own; of a reply from memory only what it asks."""
         if row.reply_id is not None and not self.for_replies:
             return " ".join(one for one in _SENTENCE.findall(text) if one.endswith("?"))
         return _SPEECH.sub(_without_speech, text) or text
@@ -89,7 +89,7 @@ class Quotable:
         return bool(self.hints.speakers) and (self.hints.of_present or self.hints.whether)
 
     def _true_of(self, speaker: str, text: str) -> str:
-        """What a line tells as true of who says it; of the asker, who may have asked the same before, no question."""
+        """The sentences of a line that are told as true; of the asker, who may have asked before, no question."""
         return told_of_speaker(text) if speaker == self.hints.asker and self.hints.is_own else told_truly(text)
 
     @property

@@ -1,4 +1,4 @@
-"""Who holds a role for somebody, as their doctor or boss, and the pets they have by name. English cues."""
+"""Holders of a role for somebody, as their doctor or boss, and pets that they have by name. English cues."""
 
 import re
 
