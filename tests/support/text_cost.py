@@ -36,6 +36,15 @@ from tests.support.in_memory import ended, make_pipeline, utterance
 TEXT_BYTES = 32_768
 """The bytes of the longest utterance that intake takes."""
 WORD_BYTES = 4096
+SHORT_BYTES = TEXT_BYTES // 4
+GROWTH = (TEXT_BYTES // SHORT_BYTES) ** 2
+"""How many times longer the whole text takes than the short one, where time grows with the square of the length.
+
+A pattern that is slower than that takes far too long for the short text already: where time grows with the third power,
+three hundred pieces of text are four million steps.
+"""
+PATTERN_S = 0.2
+"""Seconds of processor time that a pattern may take for one text."""
 KILLED_AFTER_S = 5
 TOGETHER = {"patterns": 10, "stages": 1}
 """Group → cases in one process: ten patterns take half a second, and a process costs as much as one of them."""
@@ -60,18 +69,24 @@ UNITS = (
     "not ", "I moved to Lyon ", "Mr. ", "and I. ", "may 1 ",
 )  # fmt: skip
 
-TEXTS: Mapping[str, str] = {
-    **{repr(unit): filled(unit, " x") for unit in UNITS},
-    "dots and a letter": filled(".", "x"),
-    "questions and a letter": filled("?", "x"),
-    "marks out of order": filled("\u0301", size=TEXT_BYTES // 2) + filled("\u0316", size=TEXT_BYTES // 2),
-    "brackets in brackets": "[" * (TEXT_BYTES // 2) + "]" * (TEXT_BYTES // 2),
-    "quotes in quotes": filled("I said \"he said 'she said “"),
-    "changes and causes": filled(" ".join(f"I moved to town{n} because of job{n}" for n in range(1000))),
-    "other words": filled(" ".join(f"word{n}" for n in range(4000))),
-    "other names": filled(". ".join(f"x{n} is not Name{n}" for n in range(2000))),
-    "dates": filled(" ".join(f"{day} May {year}" for year in range(1900, 2000) for day in range(1, 29))),
-}
+
+def texts(size: int) -> Mapping[str, str]:
+    """The hostile texts by name, each of ``size`` bytes of UTF-8 at most."""
+    return {
+        **{repr(unit): filled(unit, " x", size) for unit in UNITS},
+        "dots and a letter": filled(".", "x", size),
+        "questions and a letter": filled("?", "x", size),
+        "marks out of order": filled("\u0301", size=size // 2) + filled("\u0316", size=size // 2),
+        "brackets in brackets": "[" * (size // 2) + "]" * (size // 2),
+        "quotes in quotes": filled("I said \"he said 'she said “", size=size),
+        "changes and causes": filled(" ".join(f"I moved to town{n} because of job{n}" for n in range(1000)), size=size),
+        "other words": filled(" ".join(f"word{n}" for n in range(4000)), size=size),
+        "other names": filled(". ".join(f"x{n} is not Name{n}" for n in range(2000)), size=size),
+        "dates": filled(" ".join(f"{day} May {year}" for year in range(1900, 2000) for day in range(1, 29)), size=size),
+    }
+
+
+TEXTS, SHORT_TEXTS = texts(TEXT_BYTES), texts(SHORT_BYTES)
 
 
 def patterns() -> dict[str, re.Pattern[str]]:
@@ -101,8 +116,21 @@ def _patterns_in(value: object, place: str) -> Iterator[tuple[str, re.Pattern[st
 def pattern_seconds(pattern: re.Pattern[str]) -> Seconds:
     """All texts, and the pattern's own words one by one, in less text: there are many."""
     words = dict.fromkeys(re.findall(r"[A-Za-z]{2,}", pattern.pattern))
-    texts = {**TEXTS, **{f"{word} …": filled(word + " ", size=WORD_BYTES) for word in words}}
-    return {name: _seconds(lambda text=text: sum(1 for _ in pattern.finditer(text))) for name, text in texts.items()}
+    found = {name: text_seconds(pattern, short, TEXTS[name]) for name, short in SHORT_TEXTS.items()}
+    return found | {f"{word} …": _seconds_of(pattern, filled(word + " ", size=WORD_BYTES)) for word in words}
+
+
+def text_seconds(pattern: re.Pattern[str], short: str, whole: str) -> float:
+    """Most that the pattern takes for ``whole``, of which ``short`` has the same pieces.
+
+    It reads the whole where the short one does not show that `PATTERN_S` are enough.
+    """
+    most = _seconds_of(pattern, short) * GROWTH
+    return most if most <= PATTERN_S else _seconds_of(pattern, whole)
+
+
+def _seconds_of(pattern: re.Pattern[str], text: str) -> float:
+    return _seconds(lambda: sum(1 for _ in pattern.finditer(text)))
 
 
 def _loop() -> None:

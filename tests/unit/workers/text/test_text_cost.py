@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -11,10 +12,10 @@ import pytest
 from eunoe.workers.text.bounds import MAX_SENTENCE_CHARS, without_middle
 from eunoe.workers.text.brackets import without_brackets
 from tests.support import text_cost
-from tests.support.text_cost import TEXT_BYTES, TEXTS, WORD_BYTES
+from tests.support.text_cost import PATTERN_S, SHORT_BYTES, SHORT_TEXTS, TEXT_BYTES, TEXTS, WORD_BYTES, text_seconds
 
-STAGE_S, PATTERN_S = 0.5, 0.2
-"""Seconds of processor time for one text."""
+STAGE_S = 0.5
+"""Seconds of processor time that a stage may take for one text."""
 OF_A_BUSY_MACHINE_S = 900
 """Ten seconds of processor time take so long where others have the rest of it; no case can hold its process longer."""
 STAGES = {"segment", "compress", "summarize", "update", "link", "tree", "blend", "respond"}
@@ -50,6 +51,23 @@ def slow_each_time(group: str, found: Found, times: int = 3) -> Mapping[str, obj
 
 def test_the_texts_are_as_long_as_an_utterance_may_be():
     assert all(TEXT_BYTES - 60 <= len(text.encode()) <= TEXT_BYTES for text in TEXTS.values())
+
+
+def test_the_short_texts_are_the_same_in_less():
+    assert SHORT_TEXTS.keys() == TEXTS.keys()
+    assert all(SHORT_BYTES - 60 <= len(text.encode()) <= SHORT_BYTES for text in SHORT_TEXTS.values())
+    assert all(text[-1] == SHORT_TEXTS[name][-1] for name, text in TEXTS.items() if text.endswith("x"))
+
+
+@pytest.mark.parametrize(
+    ("power", "whole_s"), [(1, 0.01), (1, 0.1), (2, 0.19), (2, 0.21), (2, 30.0), (3, 1.0), (3, 900.0)]
+)
+def test_what_the_short_text_does_not_show_to_be_fast_reads_the_whole(
+    monkeypatch: pytest.MonkeyPatch, power: int, whole_s: float
+):
+    monkeypatch.setattr(text_cost, "_seconds_of", lambda pattern, text: whole_s * (len(text) / TEXT_BYTES) ** power)
+    found = text_seconds(re.compile("a"), "a" * SHORT_BYTES, "a" * TEXT_BYTES)
+    assert (found > PATTERN_S) == (whole_s > PATTERN_S)
 
 
 def test_a_case_that_was_killed_leaves_its_neighbours_their_measures(monkeypatch: pytest.MonkeyPatch):
