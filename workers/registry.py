@@ -44,6 +44,12 @@ def stages_of(specs: Iterable[StageSpec]) -> Stages:
 STAGES: Stages = stages_of((INTAKE, BLEND, SEGMENT, COMPRESS, SUMMARIZE, UPDATE, LINK, TREE, RESPOND))
 
 
+def load_stages() -> None:
+    """Import what all stages are built of: a worker derives conversations again with stages that it does not run."""
+    for spec in STAGES.values():
+        spec.load()
+
+
 def groups_of(stages: Stages) -> Mapping[str, tuple[str, ...]]:
     """Stages that one process may run together: all, those that a client waits for, and the others.
 

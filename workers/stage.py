@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
 from eunoe.schemas.base import Contract, Value
@@ -218,6 +219,24 @@ RestorePoints = Callable[[Dependencies, str], Awaitable[Sequence[Point]]]
 """Makes all points of a conversation, by its key, again from the stage's documents; may raise `Unavailable`."""
 
 
+@dataclass(frozen=True, slots=True)
+class OnCall:
+    """A function of a spec that is imported when it is called: every command reads all specs, and few build a stage."""
+
+    place: str
+    """``module:function``."""
+
+    def __call__(self, *given: Any) -> Any:  # noqa: ANN401 - what the function takes and returns
+        """Call the function."""
+        return self.load()(*given)
+
+    def load(self) -> Callable[..., Any]:
+        """Import the function; raises ``ImportError`` or ``AttributeError`` where there is none."""
+        module, _, name = self.place.partition(":")
+        function: Callable[..., Any] = getattr(import_module(module), name)
+        return function
+
+
 def no_events(work: Work[Any], error: str) -> tuple[Contract, ...]:
     """An `OnFailure` that informs nobody: the dead letter is all that is left of the event."""
     del work, error
@@ -255,6 +274,12 @@ class StageSpec:
     """For a stage with indexed tables: makes their points again. `None` means that it has none."""
     background: tuple[Background, ...] = ()
     """Work beside the consumer, in every process that runs the stage."""
+
+    def load(self) -> None:
+        """Import what the stage is built of, which takes a while: before a process forks or has an event loop."""
+        for function in (self.build, self.on_failure, self.restore_points, *self.background):
+            if isinstance(function, OnCall):
+                function.load()
 
     @property
     def answers(self) -> bool:

@@ -42,8 +42,8 @@ from eunoe.deploy.evaluate.segmentation import (
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Strategy
+from eunoe.workers.segment.build import segmenter_of
 from eunoe.workers.segment.settings import SegmentSettings
-from eunoe.workers.segment.spec import segmenter_of
 from eunoe.workers.stage import Dependencies
 from eunoe.workers.stores.state.memory_store import MemoryStore
 from eunoe.workers.stores.vectors.memory_index import MemoryIndex

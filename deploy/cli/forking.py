@@ -13,6 +13,9 @@ from eunoe.deploy.cli.main import main
 from eunoe.deploy.cli.output import look_again
 from eunoe.deploy.process.fork_server import serve
 from eunoe.deploy.process.forked import ForkServer, fork_server
+from eunoe.workers.registry import load_stages
+
+load_stages()
 
 
 @contextmanager

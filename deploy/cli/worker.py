@@ -16,7 +16,7 @@ from eunoe.deploy.process.worker import run_worker
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.workers.models.questions.metering import ASKING_STAGES
-from eunoe.workers.registry import GROUPS, STAGES
+from eunoe.workers.registry import GROUPS, STAGES, load_stages
 
 
 def worker(
@@ -58,6 +58,7 @@ def worker(
     settings = connected_settings()
     if health is not None:
         settings = settings.model_copy(update={"health": health})
+    load_stages()
     share_one_heap()
     use_fast_loops()
     asyncio.run(_worker(settings, names))

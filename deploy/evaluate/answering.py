@@ -12,7 +12,7 @@ from eunoe.schemas.replies import Source
 from eunoe.workers.models.endpoint.language_model import OpenAIModel
 from eunoe.workers.models.questions.metering import Usage
 from eunoe.workers.models.questions.recording import RecordedModel
-from eunoe.workers.respond import spec
+from eunoe.workers.respond import build
 from eunoe.workers.respond.context import Context, Row, latest, line_row, make_context, write_day, write_row
 from eunoe.workers.respond.replier import DraftReply, Replier, ReplyTask
 from eunoe.workers.respond.settings import RespondSettings
@@ -38,7 +38,7 @@ class Said:
 def replier_of(indexed: IndexedConversation) -> Replier:
     """The stage's own: the model's where there is one; what was answered before is asked again, for it costs again."""
     dependencies = indexed.dependencies
-    return spec.replier_of(replace(dependencies, language=unrecorded(dependencies.language)))
+    return build.replier_of(replace(dependencies, language=unrecorded(dependencies.language)))
 
 
 async def answer(

@@ -6,14 +6,14 @@ from eunoe.deploy.inspect.differences import Remembered
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.compress.segments import NAME as COMPRESS
-from eunoe.workers.compress.segments import SEGMENTS
+from eunoe.workers.compress.tables import NAME as COMPRESS
+from eunoe.workers.compress.tables import SEGMENTS
 from eunoe.workers.derive.digest import hash_state
 from eunoe.workers.link.reads import all_edges
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
 from eunoe.workers.tree.reads import read_tree
-from eunoe.workers.update.memories import NAME as UPDATE
 from eunoe.workers.update.reads import all_memories
+from eunoe.workers.update.tables import NAME as UPDATE
 
 _DIGESTED = {name: STAGES[name] for name in MEMORY_STAGES}
 

@@ -8,7 +8,7 @@ from eunoe.schemas.decisions import Scope
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.memory import Memory, MemoryStatus, Segment
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.compress.segments import SEGMENTS
+from eunoe.workers.compress.tables import SEGMENTS
 from eunoe.workers.intake.erased import ERASED_LINE
 from eunoe.workers.intake.head import Head
 from eunoe.workers.intake.state import HEAD, LINES

@@ -20,7 +20,7 @@ from eunoe.schemas.errors import Refused
 from eunoe.workers.stage import Dependencies
 from eunoe.workers.stores.state.memory_store import MemoryStore
 from eunoe.workers.stores.vectors.memory_index import MemoryIndex
-from eunoe.workers.update.spec import operator_of
+from eunoe.workers.update.build import operator_of
 from tests.papers.multihop import evaluate_multihop
 from tests.papers.operations import MODEL_PAIRS, ContradictionScores, PairScores, evaluate_file
 from tests.papers.replay import ReplayScores, replay_file

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from eunoe.schemas.events import InsightKind, Line, Provenance, Span
 from eunoe.schemas.relations import Relation
 from eunoe.workers.blend.blender import Blender
+from eunoe.workers.blend.build import blender_of
 from eunoe.workers.blend.reads import Recall
 from eunoe.workers.blend.settings import BlendSettings
-from eunoe.workers.blend.spec import blender_of
 from eunoe.workers.blend.stage import BlendStage
 from eunoe.workers.blend.turn import LATEST, Blend, BlendInput
 from eunoe.workers.link.judge import RelationJudgement as LinkJudgement

@@ -22,7 +22,7 @@ from eunoe.workers.blend.stage import BlendStage
 from eunoe.workers.models.questions.answer_forms import InsightsForm, OperationsForm, QuestionForm, RelationsForm
 from eunoe.workers.models.questions.reading import read_answer
 from eunoe.workers.text.names import without_names
-from eunoe.workers.update.memories import MEMORIES
+from eunoe.workers.update.tables import MEMORIES
 from tests.support.graphs import KEY, START
 from tests.support.in_memory import HashEmbedder, Stores
 

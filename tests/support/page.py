@@ -22,8 +22,9 @@ from eunoe.schemas.relations import Relation
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
-from eunoe.workers.compress.segments import SEGMENTS, segment_id
+from eunoe.workers.compress.segments import segment_id
 from eunoe.workers.compress.settings import CompressSettings
+from eunoe.workers.compress.tables import SEGMENTS
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.intake.head import Head
 from eunoe.workers.link.graph import AgeKey, Related, choose_links
@@ -34,7 +35,8 @@ from eunoe.workers.registry import StageSettings
 from eunoe.workers.stores.records.generations import Generation, GenerationState
 from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.tree.nodes import NODES, ROOT, TreeNode
-from eunoe.workers.update.memories import CHANGES, MEMORIES, SessionSteps, Step, session_row
+from eunoe.workers.update.memories import SessionSteps, Step, session_row
+from eunoe.workers.update.tables import CHANGES, MEMORIES
 from tests.support.gateway import TestGateway, make_gateway
 from tests.support.memory.process_records import MemoryRecords
 

@@ -11,15 +11,11 @@ from eunoe.schemas.memory import Memory
 from eunoe.schemas.model_ports import Embedder, Vectors
 from eunoe.schemas.ports import Hit, Search, StateStore, VectorIndex
 from eunoe.workers.blend.settings import BlendSettings
+from eunoe.workers.blend.tables import NAME, TURNS
 from eunoe.workers.blend.turn import LATEST, speakers_of
-from eunoe.workers.stage import StageTables
 from eunoe.workers.stores.vectors.depths import depths
 from eunoe.workers.text.names import without_names
 from eunoe.workers.update.reads import read_memories
-
-NAME = "blend"
-TURNS = "turns"
-TABLES = StageTables(digested=(TURNS,))
 
 
 class TurnInsights(Value):

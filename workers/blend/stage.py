@@ -18,8 +18,9 @@ from eunoe.workers.blend.outcomes import (
     reply_contexts,
 )
 from eunoe.workers.blend.prompt import MAX_QUESTION_CHARS
-from eunoe.workers.blend.reads import TURNS, Recall, TurnInsights, read_proposals
+from eunoe.workers.blend.reads import Recall, TurnInsights, read_proposals
 from eunoe.workers.blend.settings import BlendSettings
+from eunoe.workers.blend.tables import TURNS
 from eunoe.workers.blend.turn import NO_PROVENANCE, Blend, BlendInput
 from eunoe.workers.blend.waiting import TurnWaits
 from eunoe.workers.update.reads import findable_session

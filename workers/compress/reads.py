@@ -11,7 +11,8 @@ from eunoe.schemas.events import Line
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.features import LineFeatures
-from eunoe.workers.compress.segments import NAME, READINGS, SEGMENTS, STATS, TERMS, Frequency, SegmentStats, segment_id
+from eunoe.workers.compress.segments import Frequency, SegmentStats, segment_id
+from eunoe.workers.compress.tables import NAME, READINGS, SEGMENTS, STATS, TERMS
 from eunoe.workers.stores.documents.term_counts import read_numbers
 
 __all__ = [

@@ -5,14 +5,9 @@ from itertools import groupby
 
 from eunoe.schemas.decisions import Point
 from eunoe.schemas.memory import Segment
-from eunoe.workers.compress.segments import (
-    NAME,
-    SEGMENTS,
-    build_point,
-    plain_text,
-    term_lists,
-)
+from eunoe.workers.compress.segments import build_point, plain_text, term_lists
 from eunoe.workers.compress.settings import CompressSettings
+from eunoe.workers.compress.tables import NAME, SEGMENTS
 from eunoe.workers.stage import Dependencies
 from eunoe.workers.text.names import first_speakers
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-import orjson
-
 from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Collection as Points
 from eunoe.schemas.decisions import Point
@@ -12,12 +10,9 @@ from eunoe.schemas.identity import derive_id
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.model_ports import Vectors
 from eunoe.workers.compress.settings import CompressSettings
-from eunoe.workers.stage import Indexed, IndexEntry, StageTables
+from eunoe.workers.compress.tables import NAME
 from eunoe.workers.text.names import first_speakers
 from eunoe.workers.text.terms import document_vector, terms
-
-NAME = "compress"
-SEGMENTS, TERMS, STATS, READINGS = "segments", "terms", "stats", "readings"
 
 
 class Frequency(Value):
@@ -92,18 +87,3 @@ def plain_text(texts: Iterable[str]) -> str:
 def term_lists(denoised: Sequence[Sequence[str]], speakers: Collection[str]) -> list[list[str]]:
     """The BM25 terms of each segment, without the speakers' names."""
     return [terms(plain_text(texts), drop=speakers) for texts in denoised]
-
-
-def index_entry(document: str) -> IndexEntry | None:
-    """The expected index entry of a segment's document; `None` if it has no denoised text."""
-    raw = orjson.loads(document)  # validated when it was written; every worker looks at dozens each five seconds
-    if not raw["denoised"]:
-        return None
-    return IndexEntry(raw["segment_id"], raw["denoised"], raw["session"], raw["session"])
-
-
-TABLES = StageTables(
-    digested=(SEGMENTS, TERMS, STATS),
-    left_out={READINGS: "derived from segments; an endpoint may return different vectors for the same text"},
-    indexed=(Indexed(Points.SEGMENTS, SEGMENTS, index_entry),),
-)

@@ -10,10 +10,6 @@ from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.features import LineFeatures, build_features, passage_texts
 from eunoe.workers.compress.reads import read_frequencies, read_stats
 from eunoe.workers.compress.segments import (
-    READINGS,
-    SEGMENTS,
-    STATS,
-    TERMS,
     Frequency,
     SegmentStats,
     build_point,
@@ -24,6 +20,7 @@ from eunoe.workers.compress.segments import (
     term_lists,
 )
 from eunoe.workers.compress.settings import CompressSettings
+from eunoe.workers.compress.tables import READINGS, SEGMENTS, STATS, TERMS
 from eunoe.workers.models.local.offload import offload
 from eunoe.workers.stores.documents.term_counts import frequency_writes
 

@@ -2,33 +2,15 @@
 
 from eunoe.schemas.memory import MemoriesChanged
 from eunoe.workers.link.graph import NAME, TABLES
-from eunoe.workers.link.judge import Judge
-from eunoe.workers.link.model import ModelJudge
-from eunoe.workers.link.offline import OfflineJudge
 from eunoe.workers.link.settings import LinkSettings, TimelineSettings
-from eunoe.workers.link.stage import LinkStage
-from eunoe.workers.stage import ApplyOrder, Dependencies, ModelKind, Stage, StageSpec, skip_session
-
-
-def judge_of(dependencies: Dependencies) -> Judge:
-    """The judge of the stage: the model's where one is set."""
-    settings, language = dependencies.settings.of(LinkSettings), dependencies.language_of("link")
-    offline = OfflineJudge(settings)
-    return offline if language is None else ModelJudge(language, offline, settings)
-
-
-def build(dependencies: Dependencies) -> Stage:
-    """The stage over these ports."""
-    settings, judge = dependencies.settings.of(LinkSettings), judge_of(dependencies)
-    return LinkStage(dependencies.store, dependencies.index, dependencies.embedder, judge, settings)
-
+from eunoe.workers.stage import ApplyOrder, ModelKind, OnCall, StageSpec, skip_session
 
 SPEC = StageSpec(
     name=NAME,
     purpose="Link memories into a graph (THEANINE, section 2.1)",
     consumes=(MemoriesChanged,),
     order=ApplyOrder.SESSION,
-    build=build,
+    build=OnCall("eunoe.workers.link.build:build"),
     settings={"link": LinkSettings},
     reply_settings={"timeline": TimelineSettings},
     models=(ModelKind.EMBEDDING, ModelKind.LANGUAGE),

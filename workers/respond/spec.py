@@ -2,27 +2,9 @@
 
 from eunoe.schemas.events import ReplyContext
 from eunoe.schemas.replies import Recalled, Reply
-from eunoe.workers.respond.model import ModelReplier
-from eunoe.workers.respond.offline.replier import OfflineReplier
-from eunoe.workers.respond.replier import Replier
 from eunoe.workers.respond.settings import RespondSettings
-from eunoe.workers.respond.stage import NAME, TABLES, RespondStage, error_reply
-from eunoe.workers.respond.strategies import recall_sources
-from eunoe.workers.stage import ApplyOrder, Dependencies, ModelKind, Stage, StageSpec
-
-
-def replier_of(dependencies: Dependencies) -> Replier:
-    """The replier of the stage: the model's where one is set."""
-    settings, language = dependencies.settings.of(RespondSettings), dependencies.language_of("respond")
-    offline = OfflineReplier(dependencies.embedder)
-    return offline if language is None else ModelReplier(language, offline, settings.refine)
-
-
-def build(dependencies: Dependencies) -> Stage:
-    """The stage over these ports."""
-    settings, replier = dependencies.settings.of(RespondSettings), replier_of(dependencies)
-    return RespondStage(dependencies.store, recall_sources(dependencies), replier, settings)
-
+from eunoe.workers.respond.tables import NAME, TABLES
+from eunoe.workers.stage import ApplyOrder, ModelKind, OnCall, StageSpec
 
 SPEC = StageSpec(
     name=NAME,
@@ -30,10 +12,10 @@ SPEC = StageSpec(
     consumes=(ReplyContext,),
     emits=(Reply, Recalled),
     order=ApplyOrder.REQUEST,
-    build=build,
+    build=OnCall("eunoe.workers.respond.build:build"),
     reply_settings={"respond": RespondSettings},
     models=(ModelKind.EMBEDDING, ModelKind.LANGUAGE),
     tables=TABLES,
     reads=("compress", "update", "link", "tree"),
-    on_failure=error_reply,
+    on_failure=OnCall("eunoe.workers.respond.stage:error_reply"),
 )

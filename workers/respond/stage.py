@@ -14,13 +14,9 @@ from eunoe.workers.respond.freshness import read_freshness
 from eunoe.workers.respond.recall.sources import Query, RecallSource
 from eunoe.workers.respond.replier import CODE, DraftReply, Replier, ReplyTask
 from eunoe.workers.respond.settings import RespondSettings
-from eunoe.workers.stage import StageTables
+from eunoe.workers.respond.tables import CITED, NAME
 from eunoe.workers.text.invisible import without_invisible
 from eunoe.workers.text.queries import texts_around
-
-NAME = "respond"
-CITED = "cited"
-TABLES = StageTables(left_out={CITED: "depends on what was known at the time of the ask"})
 
 
 class Cited(Value):

@@ -1,25 +1,9 @@
 """Spec of stage segment."""
 
 from eunoe.schemas.events import SessionClosed, SessionSegmented
-from eunoe.workers.segment.model import ModelSegmenter
-from eunoe.workers.segment.offline import OfflineSegmenter
-from eunoe.workers.segment.segmenter import Segmenter
 from eunoe.workers.segment.settings import SegmentSettings
-from eunoe.workers.segment.stage import NAME, SegmentStage
-from eunoe.workers.stage import ApplyOrder, Dependencies, ModelKind, Stage, StageSpec, skip_session
-
-
-def segmenter_of(dependencies: Dependencies) -> Segmenter:
-    """The segmenter of the stage: the model's where one is set."""
-    settings, language = dependencies.settings.of(SegmentSettings), dependencies.language_of("segment")
-    offline = OfflineSegmenter(dependencies.embedder, settings)
-    return offline if language is None else ModelSegmenter(language, offline, settings)
-
-
-def build(dependencies: Dependencies) -> Stage:
-    """The stage over these ports."""
-    return SegmentStage(segmenter_of(dependencies))
-
+from eunoe.workers.segment.stage import NAME
+from eunoe.workers.stage import ApplyOrder, ModelKind, OnCall, StageSpec, skip_session
 
 SPEC = StageSpec(
     name=NAME,
@@ -27,7 +11,7 @@ SPEC = StageSpec(
     consumes=(SessionClosed,),
     emits=(SessionSegmented,),
     order=ApplyOrder.SESSION,
-    build=build,
+    build=OnCall("eunoe.workers.segment.build:build"),
     settings={"segment": SegmentSettings},
     models=(ModelKind.EMBEDDING, ModelKind.LANGUAGE),
     on_failure=skip_session(NAME),

@@ -2,25 +2,9 @@
 
 from eunoe.schemas.events import SessionSegmented
 from eunoe.schemas.memory import MemoriesFormed
-from eunoe.workers.stage import ApplyOrder, Dependencies, ModelKind, Stage, StageSpec, skip_session
-from eunoe.workers.summarize.model import ModelSummarizer
-from eunoe.workers.summarize.offline import OfflineSummarizer
+from eunoe.workers.stage import ApplyOrder, ModelKind, OnCall, StageSpec, skip_session
 from eunoe.workers.summarize.settings import SummarizeSettings
-from eunoe.workers.summarize.stage import NAME, SummarizeStage
-from eunoe.workers.summarize.summarizer import Summarizer
-
-
-def summarizer_of(dependencies: Dependencies) -> Summarizer:
-    """The summarizer of the stage: the model's where one is set."""
-    settings, language = dependencies.settings.of(SummarizeSettings), dependencies.language_of("summarize")
-    offline = OfflineSummarizer(settings)
-    return offline if language is None else ModelSummarizer(language, offline, settings)
-
-
-def build(dependencies: Dependencies) -> Stage:
-    """The stage over these ports."""
-    return SummarizeStage(summarizer_of(dependencies))
-
+from eunoe.workers.summarize.stage import NAME
 
 SPEC = StageSpec(
     name=NAME,
@@ -28,7 +12,7 @@ SPEC = StageSpec(
     consumes=(SessionSegmented,),
     emits=(MemoriesFormed,),
     order=ApplyOrder.SESSION,
-    build=build,
+    build=OnCall("eunoe.workers.summarize.build:build"),
     settings={"summarize": SummarizeSettings},
     models=(ModelKind.LANGUAGE,),
     on_failure=skip_session(NAME),

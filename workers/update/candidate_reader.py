@@ -16,10 +16,11 @@ from eunoe.workers.stores.vectors.depths import depths
 from eunoe.workers.text.names import without_names
 from eunoe.workers.update.candidates import all_pairs, choose_pairs, fits, pair_up, restates
 from eunoe.workers.update.lifecycle import Lifecycle
-from eunoe.workers.update.memories import NAME, SAID, TextRef, text_digest
+from eunoe.workers.update.memories import TextRef, text_digest
 from eunoe.workers.update.operator import OperationPair
 from eunoe.workers.update.reads import current_ids, holding_ids, latest_current, read_current, read_memories
 from eunoe.workers.update.settings import UpdateSettings
+from eunoe.workers.update.tables import NAME, SAID
 
 OVERSAMPLE = 4
 """Factor of hits requested first over hits wanted: the index also holds ended memories, and those of others."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from eunoe.schemas.decisions import Drop, Put, Write
 from eunoe.schemas.memory import InsightsProposed
 from eunoe.schemas.ports import Tables
-from eunoe.workers.update.memories import CARRIED, NAME
+from eunoe.workers.update.tables import CARRIED, NAME
 
 
 async def read_carried(tables: Tables, key: str, turns: Sequence[int]) -> list[InsightsProposed]:

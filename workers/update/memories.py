@@ -4,15 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-import orjson
-
 from eunoe.schemas.base import SpokenTime, Time, Value
 from eunoe.schemas.decisions import Collection, Drop, Point, Put, Write
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.identity import content_digest, derive_id
 from eunoe.schemas.memory import Change, ChangeKind, InsightsProposed, MemoriesFormed, Memory, MemoryOrigin
 from eunoe.schemas.model_ports import Vectors
-from eunoe.workers.stage import Indexed, IndexEntry, StageTables
 from eunoe.workers.text.caches import cached_by_length
 from eunoe.workers.text.expiry import expiry_of
 from eunoe.workers.text.kinds import kind_of
@@ -20,10 +17,8 @@ from eunoe.workers.text.names import first_speakers
 from eunoe.workers.text.same_words import same_words
 from eunoe.workers.text.terms import document_vector
 from eunoe.workers.update.settings import UpdateSettings
+from eunoe.workers.update.tables import CURRENT, MEMORIES, NAME, SAID
 
-NAME = "update"
-MEMORIES, CURRENT, TERMS, STATS = "memories", "current", "terms", "stats"
-CHANGES, SAID, CARRIED = "changes", "said", "carried"
 MAX_MERGED_EVIDENCE = 32
 """Maximum of older lines that a merged memory rests on: the latest."""
 
@@ -267,17 +262,3 @@ def changed_in(memory: Memory) -> int:
     endings = () if memory.ending is None else (memory.ending,)
     sessions: list[int] = [note.session for note in (*endings, *memory.reinforced, *memory.suspected)]
     return max([memory.session, *sessions])
-
-
-def index_entry(document: str) -> IndexEntry:
-    """The expected index entry of a memory's document, also of a newer version's: what the index has is read alone."""
-    raw = orjson.loads(document)
-    notes = (*filter(None, (raw.get("ending"),)), *raw.get("reinforced", ()), *raw.get("suspected", ()))
-    changed = max([raw["session"], *(note["session"] for note in notes)])
-    return IndexEntry(raw["memory_id"], raw["text"], changed, changed)
-
-
-TABLES = StageTables(
-    digested=(MEMORIES, CURRENT, TERMS, STATS, CHANGES, SAID, CARRIED),
-    indexed=(Indexed(Collection.MEMORIES, MEMORIES, index_entry),),
-)

@@ -15,19 +15,8 @@ from eunoe.schemas.ports import StateStore
 from eunoe.workers.stores.documents.term_counts import read_numbers
 from eunoe.workers.update.endings import endings_of
 from eunoe.workers.update.lifecycle import as_of
-from eunoe.workers.update.memories import (
-    CHANGES,
-    CURRENT,
-    MEMORIES,
-    NAME,
-    STATS,
-    TERMS,
-    CurrentRef,
-    MemoryFrequency,
-    MemoryStats,
-    SessionSteps,
-    session_row,
-)
+from eunoe.workers.update.memories import CurrentRef, MemoryFrequency, MemoryStats, SessionSteps, session_row
+from eunoe.workers.update.tables import CHANGES, CURRENT, MEMORIES, NAME, STATS, TERMS
 
 __all__ = [
     "MAX_SESSIONS_AT_ONCE",

@@ -40,9 +40,6 @@ from eunoe.workers.update.gathering import (
 from eunoe.workers.update.late import add_outdated, in_log_order, late_verdicts
 from eunoe.workers.update.lifecycle import Lifecycle, holding_after
 from eunoe.workers.update.memories import (
-    CHANGES,
-    STATS,
-    TERMS,
     FusionPlace,
     MemoryFrequency,
     MemoryStats,
@@ -60,6 +57,7 @@ from eunoe.workers.update.reads import (
 )
 from eunoe.workers.update.session_memories import SessionMemories, read_session_memories
 from eunoe.workers.update.settings import UpdateSettings
+from eunoe.workers.update.tables import CHANGES, STATS, TERMS
 
 
 class UpdateStage:

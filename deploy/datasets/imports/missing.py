@@ -10,7 +10,7 @@ from eunoe.schemas.erasure import hashed_id
 from eunoe.schemas.events import Utterance
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.compress.segments import SEGMENTS
+from eunoe.workers.compress.tables import SEGMENTS
 from eunoe.workers.intake.erased import ERASED
 from eunoe.workers.intake.head import Head
 from eunoe.workers.intake.state import CLOSED, HEAD, SEEN, ClosedSession

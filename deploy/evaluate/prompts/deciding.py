@@ -25,24 +25,24 @@ from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Provenance, Span, Utterance
 from eunoe.schemas.relations import Relation
 from eunoe.schemas.versions import describe
-from eunoe.workers.blend.spec import blender_of
+from eunoe.workers.blend.build import blender_of
 from eunoe.workers.blend.turn import BlendInput
+from eunoe.workers.link.build import judge_of
 from eunoe.workers.link.judge import RelationPair
 from eunoe.workers.link.reads import Timeline
-from eunoe.workers.link.spec import judge_of
+from eunoe.workers.respond.build import replier_of
 from eunoe.workers.respond.context import Context, latest
 from eunoe.workers.respond.recall.timelines import ShownTimeline, lay_out_timelines
 from eunoe.workers.respond.replier import ReplyTask
 from eunoe.workers.respond.settings import RespondSettings
-from eunoe.workers.respond.spec import replier_of
-from eunoe.workers.segment.spec import segmenter_of
+from eunoe.workers.segment.build import segmenter_of
 from eunoe.workers.stage import Dependencies
-from eunoe.workers.summarize.spec import summarizer_of
+from eunoe.workers.summarize.build import summarizer_of
 from eunoe.workers.tree.aggregates import AggregateTask
+from eunoe.workers.tree.build import aggregator_of
 from eunoe.workers.tree.settings import TreeSettings
-from eunoe.workers.tree.spec import aggregator_of
+from eunoe.workers.update.build import operator_of
 from eunoe.workers.update.operator import OperationPair
-from eunoe.workers.update.spec import operator_of
 
 SIMILARITY = 0.6
 """Cosine of a pair of link; only the offline judge reads it."""

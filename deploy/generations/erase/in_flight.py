@@ -9,7 +9,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.streams.lag import ends_now, lag
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
-from eunoe.workers.respond.stage import NAME as RESPOND
+from eunoe.workers.respond.tables import NAME as RESPOND
 
 log = logging.getLogger(__name__)
 

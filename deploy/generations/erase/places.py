@@ -11,8 +11,8 @@ from eunoe.schemas.erasure import Count, ErasedPart
 from eunoe.workers.derive.pipeline import TABLES
 from eunoe.workers.intake.erased import ERASED
 from eunoe.workers.intake.state import HEAD
-from eunoe.workers.respond.stage import CITED
-from eunoe.workers.respond.stage import NAME as RESPOND
+from eunoe.workers.respond.tables import CITED
+from eunoe.workers.respond.tables import NAME as RESPOND
 from eunoe.workers.stores.redis.staging import all_ended
 
 _NUMBERS = frozenset({("intake", HEAD), ("intake", ERASED)})

@@ -18,8 +18,9 @@ from eunoe.workers.derive.erasing import Conversation, erasure_of
 from eunoe.workers.derive.pipeline import Deriver
 from eunoe.workers.intake.head import Head
 from eunoe.workers.intake.state import HEAD
-from eunoe.workers.respond.stage import CITED, Cited
-from eunoe.workers.respond.stage import NAME as RESPOND
+from eunoe.workers.respond.stage import Cited
+from eunoe.workers.respond.tables import CITED
+from eunoe.workers.respond.tables import NAME as RESPOND
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 
 if TYPE_CHECKING:  # it plans by this module

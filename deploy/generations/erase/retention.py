@@ -21,7 +21,7 @@ from eunoe.schemas.errors import Refused, RequestRefused, SnapshotLost
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.stores.redis.connection import RedisConnection
-from eunoe.workers.update.memories import NAME as UPDATE
+from eunoe.workers.update.tables import NAME as UPDATE
 
 log = logging.getLogger(__name__)
 

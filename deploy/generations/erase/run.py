@@ -33,7 +33,7 @@ from eunoe.schemas.errors import Refused, SnapshotLost
 from eunoe.workers.stores.erasures.ledgers import AppliedErasures
 from eunoe.workers.stores.records.generations import FIRST, RedisGenerations
 from eunoe.workers.stores.redis.connection import RedisClient
-from eunoe.workers.update.memories import NAME as UPDATE
+from eunoe.workers.update.tables import NAME as UPDATE
 
 HANDLED_S: Final = 5.0
 """Seconds for which an erasure waits for intake; then those of other conversations go first."""

@@ -16,8 +16,8 @@ from eunoe.streams.dead_letters import Closing, Filed
 from eunoe.streams.record import Publisher
 from eunoe.streams.settings import partition_of
 from eunoe.workers.intake.stage import NAME as INTAKE
-from eunoe.workers.respond.stage import CITED
-from eunoe.workers.respond.stage import NAME as RESPOND
+from eunoe.workers.respond.tables import CITED
+from eunoe.workers.respond.tables import NAME as RESPOND
 
 
 async def drop_cited(clients: Clients, part: ErasedPart, naming: Naming) -> None:

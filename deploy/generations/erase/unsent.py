@@ -8,7 +8,7 @@ from eunoe.deploy.clients.bootstrap import Clients
 from eunoe.deploy.generations.erase.places import Naming
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.erasure import ErasedPart
-from eunoe.workers.respond.stage import NAME as RESPOND
+from eunoe.workers.respond.tables import NAME as RESPOND
 from eunoe.workers.stores.redis.connection import RedisConnection, as_text
 
 _SCAN: Final = 1000

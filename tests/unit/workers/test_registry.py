@@ -1,6 +1,8 @@
 """The registry: every stage's spec stands in its own package, and what is derived from the specs fits together."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,7 @@ from eunoe.workers.derive.dependents import FIRST_STAGES, MODEL_SETTINGS, first_
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.link.settings import LinkSettings, TimelineSettings
 from eunoe.workers.registry import GROUPS, MEMORY_STAGES, STAGES, StageSettings, settings_class, stages_of
+from eunoe.workers.stage import OnCall
 
 BELOW = ("text", "models", "stores", "runner")
 WORKERS = Path(__file__).parents[3] / "workers"
@@ -20,6 +23,21 @@ WORKERS = Path(__file__).parents[3] / "workers"
 
 def test_every_package_with_a_spec_is_a_stage() -> None:
     assert {path.parent.name for path in WORKERS.glob("*/spec.py")} == set(STAGES)
+
+
+def test_reading_the_specs_imports_no_stage_and_loading_them_all() -> None:
+    shown = "print(*(name for name in sys.modules if name.endswith('.build')))"
+    code = f"import sys; from eunoe.workers.registry import load_stages; {shown}; load_stages(); {shown}"
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True)
+    before, after = done.stdout.splitlines()
+    assert before == ""
+    assert {f"eunoe.workers.{stage}.build" for stage in STAGES} <= set(after.split())
+
+
+@pytest.mark.parametrize("place", ["eunoe.workers.nowhere:build", "eunoe.workers.link.build:nowhere"])
+def test_a_function_of_a_spec_that_is_not_there_is_told_when_the_stage_is_loaded(place: str) -> None:
+    with pytest.raises((ImportError, AttributeError), match="nowhere"):
+        replace(STAGES["link"], build=OnCall(place)).load()
 
 
 def imported(path: Path) -> Iterator[str]:

@@ -8,8 +8,8 @@ from eunoe.schemas.memory import Ending, InsightsProposed, Memory, MemoryStatus
 from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.blend.outcomes import NO_EVIDENCE, NOT_READY
 from eunoe.workers.blend.prompt import NAME, QUESTION
-from eunoe.workers.blend.reads import TURNS
 from eunoe.workers.blend.settings import BlendSettings
+from eunoe.workers.blend.tables import TURNS
 from tests.support.blend import UPDATE, Desk, Scripted, Seconds, said
 from tests.support.graphs import KEY, START, memory
 

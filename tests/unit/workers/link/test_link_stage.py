@@ -34,6 +34,7 @@ from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.text.names import without_names
 from eunoe.workers.update import memories as kept
+from eunoe.workers.update import tables as kept_tables
 from eunoe.workers.update.settings import UpdateSettings
 from tests.support.graphs import KEY, START, memory
 from tests.support.in_memory import Clock, HashEmbedder, Stores
@@ -91,7 +92,7 @@ class Plant:
         """What update does with a session's memories before it tells of them."""
         key, speakers = f"default/{conversation}", sorted({each.speaker for each in memories})
         commit = Commit(session - 1, session, tuple(kept.memory_writes(memories)))
-        assert await self.stores.state.commit(Scope(kept.NAME, key), commit)
+        assert await self.stores.state.commit(Scope(kept_tables.NAME, key), commit)
         vectors = await self.embedder.embed([without_names(each.text, speakers) for each in memories])
         points = [
             kept.build_point(key, each, vector, [], UpdateSettings())
@@ -130,10 +131,10 @@ async def test_link_waits_for_memories_that_the_store_lost() -> None:
     plant = Plant()
     await plant.session(1, memory("1a", "Ann owns a red canoe"))
     event = await plant.keep([memory("2a", "Ann owns a red canoe")], 2)
-    plant.stores.state._ledgers[Scope(kept.NAME, KEY)].applied = 1
+    plant.stores.state._ledgers[Scope(kept_tables.NAME, KEY)].applied = 1
     work = Work(key=KEY, events=(event,), number=2, log_time=START)
     assert await plant.stage.decide(work) == Wait("update has applied 1, not yet 2", holds=True)
-    plant.stores.state._ledgers[Scope(kept.NAME, KEY)].applied = 2
+    plant.stores.state._ledgers[Scope(kept_tables.NAME, KEY)].applied = 2
     assert isinstance(await plant.stage.decide(work), Decision)
 
 
@@ -263,7 +264,7 @@ async def test_candidates_are_the_top_j_of_earlier_sessions_superseded_ones_too(
 async def test_a_hit_that_the_store_does_not_know_is_dropped():
     plant = Plant(model_judge(Scripted(always("Cause"))))
     await plant.session(1, memory("1a", "Ann owns a canoe"))
-    plant.stores.state._tables[kept.NAME, KEY, kept.MEMORIES].clear()
+    plant.stores.state._tables[kept_tables.NAME, KEY, kept_tables.MEMORIES].clear()
     await plant.session(2, memory("2a", "Ann owns a canoe"))
     assert await plant.edges() == []
 
@@ -488,7 +489,7 @@ async def test_what_a_later_session_did_to_a_memory_decides_nothing():
         await behind.session(number, *memories)
     events = [await ahead.keep(memories, number) for number, memories in enumerate(sessions, start=1)]
     over = Ending(status=MemoryStatus.SUPERSEDED, by="2a", session=2, at=START, because="sold")
-    table = ahead.stores.state._tables[kept.NAME, KEY, kept.MEMORIES]
+    table = ahead.stores.state._tables[kept_tables.NAME, KEY, kept_tables.MEMORIES]
     table["1a"] = sessions[0][0].model_copy(update={"ending": over}).model_dump_json()
     await ahead.tell(*events)
     assert await ahead.dump() == await behind.dump()

@@ -8,8 +8,9 @@ import pytest
 from eunoe.schemas.decisions import Commit, Put, Scope
 from eunoe.schemas.events import Ask, Line, Provenance
 from eunoe.schemas.memory import Segment
-from eunoe.workers.compress.segments import NAME as COMPRESS
-from eunoe.workers.compress.segments import SEGMENTS, segment_id
+from eunoe.workers.compress.segments import segment_id
+from eunoe.workers.compress.tables import NAME as COMPRESS
+from eunoe.workers.compress.tables import SEGMENTS
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.fused.day_sessions import MAX_SESSIONS, sessions_of_days, spread
 from eunoe.workers.respond.settings import RespondSettings

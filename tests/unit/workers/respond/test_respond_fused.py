@@ -17,11 +17,12 @@ from eunoe.schemas.identity import derive_id
 from eunoe.schemas.memory import Ending, Memory, MemoryStatus, Segment
 from eunoe.schemas.replies import LeftOutReason, Reply
 from eunoe.workers.compress.reads import read_line_features, read_segments, read_stats
-from eunoe.workers.compress.segments import NAME as COMPRESS
-from eunoe.workers.compress.segments import SEGMENTS, SegmentStats
-from eunoe.workers.compress.segments import STATS as SEGMENT_STATS
+from eunoe.workers.compress.segments import SegmentStats
 from eunoe.workers.compress.segments import build_point as segment_point
 from eunoe.workers.compress.settings import CompressSettings
+from eunoe.workers.compress.tables import NAME as COMPRESS
+from eunoe.workers.compress.tables import SEGMENTS
+from eunoe.workers.compress.tables import STATS as SEGMENT_STATS
 from eunoe.workers.link.settings import TimelineSettings
 from eunoe.workers.respond.context import Context, fold
 from eunoe.workers.respond.fused.scoring import QuestionFeatures, ScoringInput, score_passages
@@ -39,10 +40,11 @@ from eunoe.workers.stores.state.memory_store import MemoryStore
 from eunoe.workers.stores.vectors.memory_index import MemoryIndex
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.tokens import count_tokens
-from eunoe.workers.update.memories import CURRENT, MEMORIES, STATS, CurrentRef, MemoryStats
-from eunoe.workers.update.memories import NAME as UPDATE
+from eunoe.workers.update.memories import CurrentRef, MemoryStats
 from eunoe.workers.update.memories import build_point as memory_point
 from eunoe.workers.update.settings import UpdateSettings
+from eunoe.workers.update.tables import CURRENT, MEMORIES, STATS
+from eunoe.workers.update.tables import NAME as UPDATE
 from tests.support.in_memory import HashEmbedder, ended, make_pipeline, utterance
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

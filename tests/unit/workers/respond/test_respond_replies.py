@@ -11,8 +11,9 @@ from eunoe.schemas.errors import AnswerInvalid, Unavailable
 from eunoe.schemas.events import Ask, Line, Provenance, ReplyContext, Strategy
 from eunoe.schemas.model_ports import Prompt
 from eunoe.schemas.replies import Reply, Source
-from eunoe.workers.compress.segments import NAME as COMPRESS
-from eunoe.workers.compress.segments import STATS, SegmentStats
+from eunoe.workers.compress.segments import SegmentStats
+from eunoe.workers.compress.tables import NAME as COMPRESS
+from eunoe.workers.compress.tables import STATS
 from eunoe.workers.models.questions.answer_forms import NoteRow, ReplyForm
 from eunoe.workers.models.questions.asking import is_correcting
 from eunoe.workers.respond.context import Context, Row, make_context, write_row
@@ -24,7 +25,8 @@ from eunoe.workers.respond.prompt import with_weekdays
 from eunoe.workers.respond.recall.sources import Query
 from eunoe.workers.respond.replier import DraftReply, ReplyTask
 from eunoe.workers.respond.settings import Refine, RespondSettings
-from eunoe.workers.respond.stage import CITED, NAME, Cited, RespondStage, error_reply
+from eunoe.workers.respond.stage import Cited, RespondStage, error_reply
+from eunoe.workers.respond.tables import CITED, NAME
 from eunoe.workers.stores.state.memory_store import MemoryStore
 from tests.support.in_memory import HashEmbedder
 

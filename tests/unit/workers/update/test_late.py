@@ -24,8 +24,8 @@ from eunoe.workers.runner.failure_limit import FailureLimit
 from eunoe.workers.tree.nodes import LEAVES
 from eunoe.workers.tree.nodes import NAME as TREE
 from eunoe.workers.tree.reads import read_tree
-from eunoe.workers.update.memories import NAME as UPDATE
 from eunoe.workers.update.reads import all_memories, read_memory_stats
+from eunoe.workers.update.tables import NAME as UPDATE
 from tests.support.in_memory import ended, make_pipeline, utterance
 from tests.support.updates import current_memories
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from eunoe.schemas.decisions import Commit, Put, Scope
 from eunoe.schemas.memory import ChangeKind
 from eunoe.workers.stores.state.memory_store import MemoryStore
-from eunoe.workers.update.memories import CHANGES, CURRENT, NAME, CurrentRef, SessionSteps, Step, session_row
+from eunoe.workers.update.memories import CurrentRef, SessionSteps, Step, session_row
 from eunoe.workers.update.reads import SESSIONS_AT_ONCE, latest_current
+from eunoe.workers.update.tables import CHANGES, CURRENT, NAME
 from tests.support.in_memory import START
 
 KEY = "default/c"

@@ -25,7 +25,7 @@ from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.text.terms import query_vector, terms
 from eunoe.workers.update.gathering import arrange, missing
-from eunoe.workers.update.memories import STATS, MemoryStats
+from eunoe.workers.update.memories import MemoryStats
 from eunoe.workers.update.offline import OfflineOperator
 from eunoe.workers.update.reads import (
     all_memories,
@@ -35,6 +35,7 @@ from eunoe.workers.update.reads import (
 )
 from eunoe.workers.update.settings import UpdateSettings
 from eunoe.workers.update.stage import UpdateStage
+from eunoe.workers.update.tables import STATS
 from tests.support.in_memory import START, HashEmbedder, Stores, ended, make_pipeline, utterance
 from tests.support.updates import current_memories
 

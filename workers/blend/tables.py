@@ -1,0 +1,7 @@
+"""The tables of stage blend."""
+
+from eunoe.workers.stage import StageTables
+
+NAME = "blend"
+TURNS = "turns"
+TABLES = StageTables(digested=(TURNS,))

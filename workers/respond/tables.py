@@ -1,0 +1,7 @@
+"""The tables of stage respond."""
+
+from eunoe.workers.stage import StageTables
+
+NAME = "respond"
+CITED = "cited"
+TABLES = StageTables(left_out={CITED: "depends on what was known at the time of the ask"})
