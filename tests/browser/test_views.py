@@ -123,7 +123,7 @@ async def test_the_slider_goes_back_to_what_was_known(window: Window) -> None:
     await window.sees("before the first session")
     await slider.press("ArrowRight")
     await window.sees("after session 1")
-    assert "at=1" in window.page.url
+    await window.page.wait_for_url("**at=1**")
     assert 0 < await window.page.get_by_role("option").count() < 26
 
 
