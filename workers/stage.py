@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
 from eunoe.schemas.base import Contract, Value
@@ -14,6 +13,7 @@ from eunoe.schemas.ports import StateStore, VectorIndex
 from eunoe.schemas.position_ports import LogPositions
 from eunoe.streams.record import Publisher
 from eunoe.streams.topics import TOPICS, Topic, topics_of
+from eunoe.workers.on_call import OnCall
 
 SettingsT = TypeVar("SettingsT", bound=Value)
 
@@ -217,24 +217,6 @@ OnFailure = Callable[[Work[Any], str], tuple[Contract, ...]]
 Background = Callable[[BackgroundContext], PeriodicTask]
 RestorePoints = Callable[[Dependencies, str], Awaitable[Sequence[Point]]]
 """Makes all points of a conversation, by its key, again from the stage's documents; may raise `Unavailable`."""
-
-
-@dataclass(frozen=True, slots=True)
-class OnCall:
-    """A function of a spec that is imported when it is called: every command reads all specs, and few build a stage."""
-
-    place: str
-    """``module:function``."""
-
-    def __call__(self, *given: Any) -> Any:  # noqa: ANN401 - what the function takes and returns
-        """Call the function."""
-        return self.load()(*given)
-
-    def load(self) -> Callable[..., Any]:
-        """Import the function; raises ``ImportError`` or ``AttributeError`` where there is none."""
-        module, _, name = self.place.partition(":")
-        function: Callable[..., Any] = getattr(import_module(module), name)
-        return function
 
 
 def no_events(work: Work[Any], error: str) -> tuple[Contract, ...]:

@@ -15,7 +15,7 @@ from eunoe.deploy.process.fork_server import serve
 from eunoe.deploy.process.forked import ForkServer, fork_server
 from eunoe.workers.registry import load_stages
 
-load_stages()
+load_stages()  # as all above: here once, for all forks
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from eunoe.schemas.events import ReplyContext, ReplyRequested
 from eunoe.schemas.memory import InsightsProposed
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.blend.tables import NAME, TABLES
-from eunoe.workers.stage import ApplyOrder, ModelKind, OnCall, StageSpec
+from eunoe.workers.on_call import OnCall
+from eunoe.workers.stage import ApplyOrder, ModelKind, StageSpec
 
 SPEC = StageSpec(
     name=NAME,

@@ -3,7 +3,8 @@
 from eunoe.schemas.events import SessionSegmented
 from eunoe.workers.compress.settings import CompressSettings
 from eunoe.workers.compress.tables import NAME, TABLES
-from eunoe.workers.stage import ApplyOrder, ModelKind, OnCall, StageSpec, skip_session
+from eunoe.workers.on_call import OnCall
+from eunoe.workers.stage import ApplyOrder, ModelKind, StageSpec, skip_session
 
 SPEC = StageSpec(
     name=NAME,

@@ -12,7 +12,8 @@ from eunoe.schemas.events import (
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.intake.stage import NAME
 from eunoe.workers.intake.state import TABLES
-from eunoe.workers.stage import ApplyOrder, OnCall, StageSpec
+from eunoe.workers.on_call import OnCall
+from eunoe.workers.stage import ApplyOrder, StageSpec
 
 SPEC = StageSpec(
     name=NAME,

@@ -3,7 +3,8 @@
 from eunoe.schemas.memory import MemoriesChanged
 from eunoe.workers.link.graph import NAME, TABLES
 from eunoe.workers.link.settings import LinkSettings, TimelineSettings
-from eunoe.workers.stage import ApplyOrder, ModelKind, OnCall, StageSpec, skip_session
+from eunoe.workers.on_call import OnCall
+from eunoe.workers.stage import ApplyOrder, ModelKind, StageSpec, skip_session
 
 SPEC = StageSpec(
     name=NAME,

@@ -2,9 +2,10 @@
 
 from eunoe.schemas.events import ReplyContext
 from eunoe.schemas.replies import Recalled, Reply
+from eunoe.workers.on_call import OnCall
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.respond.tables import NAME, TABLES
-from eunoe.workers.stage import ApplyOrder, ModelKind, OnCall, StageSpec
+from eunoe.workers.stage import ApplyOrder, ModelKind, StageSpec
 
 SPEC = StageSpec(
     name=NAME,

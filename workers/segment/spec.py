@@ -1,9 +1,10 @@
 """Spec of stage segment."""
 
 from eunoe.schemas.events import SessionClosed, SessionSegmented
+from eunoe.workers.on_call import OnCall
 from eunoe.workers.segment.settings import SegmentSettings
 from eunoe.workers.segment.stage import NAME
-from eunoe.workers.stage import ApplyOrder, ModelKind, OnCall, StageSpec, skip_session
+from eunoe.workers.stage import ApplyOrder, ModelKind, StageSpec, skip_session
 
 SPEC = StageSpec(
     name=NAME,

@@ -2,7 +2,8 @@
 
 from eunoe.schemas.events import SessionSegmented
 from eunoe.schemas.memory import MemoriesFormed
-from eunoe.workers.stage import ApplyOrder, ModelKind, OnCall, StageSpec, skip_session
+from eunoe.workers.on_call import OnCall
+from eunoe.workers.stage import ApplyOrder, ModelKind, StageSpec, skip_session
 from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.summarize.stage import NAME
 

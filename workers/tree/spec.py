@@ -1,7 +1,8 @@
 """Spec of stage tree."""
 
 from eunoe.schemas.memory import MemoriesChanged
-from eunoe.workers.stage import ApplyOrder, ModelKind, OnCall, StageSpec, skip_session
+from eunoe.workers.on_call import OnCall
+from eunoe.workers.stage import ApplyOrder, ModelKind, StageSpec, skip_session
 from eunoe.workers.tree.nodes import NAME, TABLES
 from eunoe.workers.tree.settings import TreeRecallSettings, TreeSettings
 

@@ -1,7 +1,8 @@
 """Spec of stage update."""
 
 from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, MemoriesFormed
-from eunoe.workers.stage import ApplyOrder, ModelKind, OnCall, StageSpec, skip_session
+from eunoe.workers.on_call import OnCall
+from eunoe.workers.stage import ApplyOrder, ModelKind, StageSpec, skip_session
 from eunoe.workers.update.settings import UpdateSettings
 from eunoe.workers.update.tables import NAME, TABLES
 

@@ -14,8 +14,8 @@ from eunoe.schemas.base import Value
 from eunoe.workers.derive.dependents import FIRST_STAGES, MODEL_SETTINGS, first_stages
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.link.settings import LinkSettings, TimelineSettings
+from eunoe.workers.on_call import OnCall
 from eunoe.workers.registry import GROUPS, MEMORY_STAGES, STAGES, StageSettings, settings_class, stages_of
-from eunoe.workers.stage import OnCall
 
 BELOW = ("text", "models", "stores", "runner")
 WORKERS = Path(__file__).parents[3] / "workers"
