@@ -101,7 +101,8 @@ BY_FILE := --dist loadfile --no-loadscope-reorder
 # How many processes run the tests that start servers: three keep two cores busy, for each waits for its servers a third of
 # the time. JOBS=0 runs them in one, with their output.
 JOBS ?= 3
-KAFKA_JOBS ?= $(JOBS)
+# Each of them has a Kafka of its own, which is a core.
+KAFKA_JOBS ?= 2
 # Where the broker does not matter: the same on Apache Kafka as on the embedded one, so that they run once.
 BROKERLESS := tests/clients/test_typescript.py tests/clients/test_page_clock.py
 
@@ -114,7 +115,7 @@ test: check  ## seven minutes: check, and all tests on the embedded servers but 
 
 .PHONY: test-slow
 test-slow: install  ## what `make test` leaves out: generations, faults, 100 seeds of crashes, some fuzzing, the wheel in an empty environment
-	$(PYTEST) $(SUITES) -m slow -n $(JOBS) $(BY_FILE) $(ARGS)
+	$(PYTEST) $(SUITES) tests/unit -m slow -n $(JOBS) $(BY_FILE) $(ARGS)
 
 .PHONY: test-openapi
 test-openapi: install  ## the gateway answers as its OpenAPI document says, to requests derived from it: they take 15 s to be collected
@@ -136,7 +137,7 @@ test-all: test test-slow test-openapi  ## everything
 
 .PHONY: test-unit
 test-unit: install  ## the tests that need no server
-	$(PYTEST) tests/unit -n auto --dist worksteal $(ARGS)
+	$(PYTEST) tests/unit -m "not slow" -n auto --dist worksteal $(ARGS)
 
 .PHONY: graph
 graph: install  ## print the imports between packages, and check their layers
@@ -149,7 +150,7 @@ test-broker: install  ## the tests on the embedded servers
 .PHONY: test-kafka
 test-kafka: install  ## the broker and client suites on Apache Kafka, which Maven fetches; needs Java 17 and Maven
 	$(BIN)/python -m tests.support.kafka --fetch
-	EUNOE_TEST_BROKER=kafka $(PYTEST) tests/contract/test_publisher.py tests/broker tests/clients \
+	EUNOE_TEST_BROKER=kafka $(PYTEST) -n $(KAFKA_JOBS) $(BY_FILE) tests/contract/test_publisher.py tests/broker tests/clients \
 		$(addprefix --ignore=,$(BROKERLESS)) $(ARGS)
 	$(BIN)/python -m tests.faults --kafka --conversations 40 --faults kill9,sigstop,broker-restart,broker-loss
 

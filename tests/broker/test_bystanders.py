@@ -73,6 +73,7 @@ async def _check(pipeline: Pipeline, people: Bystanders, sent: list[Sent], refus
     assert shown.code == 0, shown.err
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 async def test_a_few_bystanders_notice_no_hostile_producer(pipeline: Pipeline):
     await talk_beside(pipeline, 4, lambda kind: kind[0] in BRIEF)

@@ -259,46 +259,39 @@ def test_make_refuses_a_python_that_is_missing_or_too_old(tmp_path: Path) -> Non
     assert refused.stderr.startswith("make: needs Python 3.11 or newer")
 
 
-def test_the_check_of_every_change_is_the_check_of_people() -> None:
-    script = ROOT / ".ci" / "run"
-    assert os.access(script, os.X_OK)
-    subprocess.run(["bash", "-n", str(script)], timeout=20, check=True)
+FIRST = {"run": ["docs", "test", "test-browser-brief"], "nightly": ["test-slow", "test-browser"]}
+"""Script of `.ci` → the targets that it makes before it looks for Kafka."""
+OTHERS = {"run": ["test-alerts", "test-openapi"], "nightly": []}
+ON_KAFKA = {"run": "test-kafka-brief", "nightly": "test-kafka"}
 
 
-@pytest.mark.parametrize(
-    ("fetched", "code", "made", "told"),
-    [
-        (
-            0,
-            0,
-            [
-                *("docs", "test", "test-browser-brief", "test-slow", "test-alerts", "test-openapi"),
-                *("test-kafka-brief", "KAFKA_JOBS=1"),
-            ],
-            False,
-        ),
-        (2, 0, ["docs", "test", "test-browser-brief", "test-slow", "test-alerts", "test-openapi"], True),
-        (69, 0, ["docs", "test", "test-browser-brief", "test-slow", "test-alerts", "test-openapi"], True),
-        (1, 1, ["docs", "test", "test-browser-brief"], False),
-    ],
-)
+@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.parametrize(("fetched", "code", "told"), [(0, 0, False), (2, 0, True), (69, 0, True), (1, 1, False)])
 def test_kafka_is_tested_where_it_can_be_and_the_lack_is_told(
-    tmp_path: Path, fetched: int, code: int, made: list[str], told: bool
+    tmp_path: Path, name: str, fetched: int, code: int, told: bool
 ) -> None:
-    scripts = {".ci/run": (ROOT / ".ci" / "run").read_text()}
+    scripts = {f".ci/{part}": (ROOT / ".ci" / part).read_text() for part in (name, "kafka.sh")}
     scripts["bin/make"] = f'#!/bin/sh\necho "$@" >> {tmp_path}/made\n'
     scripts[".venv/bin/python"] = f"#!/bin/sh\nexit {fetched}\n"
-    for name, text in scripts.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
+    for path, text in scripts.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+        (tmp_path / path).chmod(0o755)
     paths = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
     done = subprocess.run(
-        [tmp_path / ".ci" / "run"], env=paths, capture_output=True, text=True, timeout=20, check=False
+        [tmp_path / ".ci" / name], env=paths, capture_output=True, text=True, timeout=20, check=False
     )
     assert done.returncode == code
-    assert [word for word in (tmp_path / "made").read_text().split() if not word.startswith("-")] == made
-    assert ("NOT RUN" in done.stderr) is told
+    then = [] if code else OTHERS[name] if told else [ON_KAFKA[name], *OTHERS[name]]
+    made = (tmp_path / "made").read_text().split()
+    assert [word for word in made if not word.startswith("-")] == FIRST[name] + then
+    assert (f"NOT RUN: make {ON_KAFKA[name]} " in done.stderr) is told
+
+
+def test_all_tests_of_test_all_are_in_one_of_the_two_runs() -> None:
+    made = [word for name in FIRST for word in FIRST[name] + OTHERS[name]]
+    assert {"test", "test-slow", "test-openapi"} <= set(made)
+    assert all(os.access(ROOT / ".ci" / name, os.X_OK) for name in FIRST)
 
 
 def test_what_is_not_repeated_on_kafka_asks_for_no_server() -> None:

@@ -67,6 +67,7 @@ def test_the_cases_cover_stages_languages_and_kinds():
     assert sum(bool(case.gold.get("abstains")) for case in cases) >= 6
 
 
+@pytest.mark.slow
 async def test_a_model_that_answers_by_gold_passes_all_and_a_repeat_is_free(at, tmp_path):
     cases, path = read_cases(), tmp_path / "answers.jsonl"
     async with ModelServer(ServerSettings(scripts={"*": GoldAnswers()})) as server:
@@ -109,6 +110,7 @@ async def test_a_model_that_babbles_is_decided_offline_and_the_row_says_so(at):
         assert row(named_rows(rows)).model == "m, 100% decided offline"
 
 
+@pytest.mark.slow
 async def test_the_command_prints_reports_and_judges(tmp_path):
     async with ModelServer(ServerSettings(scripts={"*": GoldAnswers()})) as server:
         words = ("eval", "prompts", "--model", "m", "--stage", "link", "--language", "de")

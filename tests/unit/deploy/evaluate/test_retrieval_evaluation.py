@@ -217,6 +217,7 @@ def test_wrong_budgets_are_refused(data, budgets):
     assert "numbers of tokens" in result.output
 
 
+@pytest.mark.slow
 def test_processes_find_what_one_finds(tmp_path):
     path = tmp_path / "data.json"
     path.write_text(json.dumps([sample("one"), sample("two")]))
@@ -229,6 +230,7 @@ def test_processes_find_what_one_finds(tmp_path):
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_a_process_that_fails_says_why(tmp_path):
     path = tmp_path / "data.json"
     path.write_text(json.dumps([sample("one"), sample("two")]))

@@ -419,6 +419,7 @@ async def test_a_broker_that_refuses_the_login_lacks_no_topics(monkeypatch: pyte
         await sites._partitions(Settings(kafka="127.0.0.1:9092"))
 
 
+@pytest.mark.slow
 async def test_an_eraser_that_serves_has_pages_of_its_health(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"

@@ -42,6 +42,7 @@ async def _finished(server: ForkServer, *words: str, cwd: Path, **variables: str
     return code, said.decode()
 
 
+@pytest.mark.slow
 async def test_a_fork_has_its_own_words_directory_and_variables(server: ForkServer, tmp_path: Path) -> None:
     code, said = await _finished(server, "produce", "nothing.jsonl", cwd=tmp_path, EUNOE_KAFKA="127.0.0.1:1")
     assert (code, said) == (2, "eunoe: nothing.jsonl: no such file\n")
@@ -108,6 +109,7 @@ async def test_a_fork_that_is_no_longer_wanted_ends_and_others_are_heard_of() ->
     server.close()
 
 
+@pytest.mark.slow
 async def test_forks_end_with_a_killed_server_and_later_ones_are_refused(tmp_path: Path) -> None:
     with started_fork_server(FORKING, environment()) as server:
         forked = await _waiting(server, tmp_path, tmp_path / "log")

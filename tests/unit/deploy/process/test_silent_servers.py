@@ -33,6 +33,7 @@ async def lines() -> AsyncIterator[Lines]:
     logger.removeHandler(handler)
 
 
+@pytest.mark.slow
 async def test_a_worker_says_that_a_server_does_not_answer(lines: Lines) -> None:
     held: list[asyncio.StreamWriter] = []
 

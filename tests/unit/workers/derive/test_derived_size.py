@@ -65,6 +65,7 @@ async def derive(embedder: WordLlamaEmbedder, sessions: int) -> Derived:
     return await deriver.derive("default/bench-00000", records(sessions), epoch=0)
 
 
+@pytest.mark.slow
 async def test_a_session_more_takes_little_memory(monkeypatch: pytest.MonkeyPatch, embedder: WordLlamaEmbedder):
     monkeypatch.setattr(spilling, "HELD_BYTES", HELD_BYTES)
     monkeypatch.setattr(spilling_index, "HELD_BYTES", HELD_BYTES)

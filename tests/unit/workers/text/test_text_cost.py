@@ -84,6 +84,7 @@ def test_a_case_that_was_killed_leaves_its_neighbours_their_measures(monkeypatch
     assert tried == [["a", "b", "endless"], ["a"], ["b"], ["endless"], ["c", "d"]]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(OF_A_BUSY_MACHINE_S)
 def test_every_stage_reads_every_text_in_half_a_second():
     found = measured("stages")
