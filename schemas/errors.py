@@ -81,8 +81,16 @@ class Misconfigured(Refused, Unavailable):
     """
 
 
-class SnapshotLost(Unavailable):
-    """The cold store answers, and lacks the snapshot of a conversation or has it damaged: no waiting brings it back."""
+class StateLost(Unavailable):
+    """State of one conversation is lost or damaged: no waiting brings it back, `eunoe repair` derives it again."""
+
+
+class SnapshotLost(StateLost):
+    """The cold store answers, and lacks the snapshot of a conversation or has it damaged."""
+
+
+class StateDamaged(StateLost):
+    """Redis answers, and what stands there of a conversation is not what was written."""
 
 
 class NewerVersion(Unavailable):

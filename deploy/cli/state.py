@@ -22,7 +22,7 @@ from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.inspect.decisions import DecisionShare, joined
 from eunoe.deploy.inspect.state import CheckedState, all_conversations, check_state
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.errors import NewerVersion, Refused, SnapshotLost
+from eunoe.schemas.errors import NewerVersion, Refused, SnapshotLost, StateDamaged, StateLost
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key, split_key
 from eunoe.schemas.ports import VectorIndex
@@ -87,10 +87,10 @@ def state(
     Exit codes:
 
     - 0: the index agrees with the state store, and no evidence is lost
-    - 1: otherwise; each disagreement is reported, with --all each conversation whose snapshot in the cold store is lost
-      or that a newer version of eunoe wrote
+    - 1: otherwise; each disagreement is reported, with --all each conversation that is damaged, whose snapshot in the
+      cold store is lost, or that a newer version of eunoe wrote
     - 2: unknown conversation, also where it was only asked about
-    - 69: a server did not answer, or the snapshot of the one conversation is lost, or of a newer version
+    - 69: a server did not answer, or the state of the one conversation is damaged, lost, or of a newer version
     """
     if (conversation is None) != all_:
         raise Refused("give one conversation or --all")
@@ -127,7 +127,7 @@ class Wanted:
     """Whether each state is printed as it is read."""
 
 
-LeftOut = Mapping[str, SnapshotLost | NewerVersion]
+LeftOut = Mapping[str, StateLost | NewerVersion]
 """Conversations that cannot be read → the reason."""
 
 
@@ -135,14 +135,14 @@ async def _read(settings: Settings, wanted: Wanted) -> tuple[list[CheckedState],
     """The reports, and what was left out; the reason of the one wanted is raised."""
     settings = await live_settings(settings)
     states: list[CheckedState] = []
-    left_out: dict[str, SnapshotLost | NewerVersion] = {}
+    left_out: dict[str, StateLost | NewerVersion] = {}
     async with open_store(settings) as store, open_qdrant(settings) as client:
         index = QdrantIndex(client, store_keys(settings))
         for key in await store.conversations() if wanted.key is None else [wanted.key]:
             try:
                 with waiting_for_newer(f"{key}: {NEWER}"):
                     found = await checked(store, index, key, wanted)
-            except (SnapshotLost, NewerVersion) as fault:
+            except (StateLost, NewerVersion) as fault:
                 if wanted.key is not None:
                     raise
                 left_out[key] = fault
@@ -242,8 +242,8 @@ def _print_document(states: Sequence[CheckedState], left_out: LeftOut) -> None:
 
 def _keys(left_out: LeftOut) -> dict[str, list[str]]:
     """The keys of what was left out, by the reason."""
-    newer = sorted(key for key, fault in left_out.items() if isinstance(fault, NewerVersion))
-    return {"lost_snapshots": sorted(left_out.keys() - newer), "of_newer_version": newer}
+    kinds = {"lost_snapshots": SnapshotLost, "damaged": StateDamaged, "of_newer_version": NewerVersion}
+    return {name: sorted(key for key, fault in left_out.items() if type(fault) is kind) for name, kind in kinds.items()}
 
 
 def _state(each: CheckedState) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import write_time
 from eunoe.schemas.decisions import Scope
-from eunoe.schemas.errors import Refused, SnapshotLost, Unavailable
+from eunoe.schemas.errors import Refused, StateLost, Unavailable
 from eunoe.schemas.model_ports import Embedder
 from eunoe.schemas.versions import waiting_for_newer
 from eunoe.workers.derive.index_audit import Disagreement, compare_index, missing_entries
@@ -89,11 +89,11 @@ async def _prepare(index: QdrantIndex, embedder: Embedder, *, was_lost: bool) ->
 
 
 async def _restored(clients: Clients, key: str) -> int | None:
-    """`restore`, or `None` where the snapshot of the conversation is lost, which no other one waits for."""
+    """`restore`, or `None` where the state of the conversation is lost, which no other one waits for."""
     try:
         with waiting_for_newer(key):
             return await restore(clients, key)
-    except SnapshotLost as fault:
+    except StateLost as fault:
         log.warning("%s", fault)
         return None
 

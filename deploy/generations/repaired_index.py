@@ -8,11 +8,10 @@ refuses them for good (`eunoe.schemas.ports.VectorIndex.fence_off`).
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 from eunoe.schemas.decisions import Collection, Ledger
-from eunoe.schemas.ports import StateStore, VectorIndex
-from eunoe.workers.derive.index_audit import expected_entries
+from eunoe.schemas.ports import VectorIndex
 from eunoe.workers.derive.pipeline import Derived
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
 
@@ -24,13 +23,24 @@ POINTS_AT_ONCE: Final = 2_048
 _STAGE_OF: Final = {indexed.collection: name for name in MEMORY_STAGES for indexed in STAGES[name].tables.indexed}
 
 
-async def document_ids(store: StateStore, key: str) -> Ids:
-    """The points that the documents of a conversation need now; raises `Unavailable`."""
-    found: dict[Collection, set[str]] = {}
-    for stage in set(_STAGE_OF.values()):
-        for collection, entries in (await expected_entries(store, key, STAGES[stage])).items():
-            found[collection] = set(entries)
-    return found
+class ListedStore(Protocol):
+    """A state store that lists what it holds without reading it."""
+
+    async def ids(self, stage: str, key: str, table: str) -> set[str]:
+        """The ids of all documents of a table, also of those that cannot be read. Raises `Unavailable`."""
+        ...
+
+
+async def document_ids(store: ListedStore, key: str) -> Ids:
+    """The points that the documents of a conversation may have now, by id alone; raises `Unavailable`.
+
+    A document is not read: that it cannot be read may be the reason for the repair.
+    """
+    return {
+        indexed.collection: await store.ids(name, key, indexed.table)
+        for name in MEMORY_STAGES
+        for indexed in STAGES[name].tables.indexed
+    }
 
 
 def unsent_ids(ledgers: Iterable[Ledger]) -> Ids:

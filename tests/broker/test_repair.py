@@ -117,6 +117,28 @@ async def test_a_conversation_whose_ledger_was_lost_is_held_and_repaired_while_t
         assert state.code == 0, state.out + state.err
 
 
+@pytest.mark.slow
+async def test_a_conversation_with_damaged_documents_is_held_and_repaired_while_the_others_go_on(pipeline: Pipeline):
+    name, other, same = names_of_one_partition()
+    async with pipeline.up():
+        await pipeline.produce(*session(name, 1), *session(other, 1), *session(same, 1))
+        await asyncio.gather(*(applied(pipeline, one, 1) for one in (name, other, same)))
+        async with open_redis(pipeline.settings) as redis:
+            table = store_keys(pipeline.settings).table("update", f"default/{name}", "memories")
+            for id_ in await redis.hkeys(table):
+                await redis.hset(table, id_, b"\x02rotten")
+        await pipeline.produce(*session(name, 2), *session(other, 2), *session(same, 2))
+        await asyncio.gather(applied(pipeline, other, 2), applied(pipeline, same, 2), held(pipeline, 1))
+        asked = await pipeline.eunoe("ask", name, "Where does Ann work?")
+        assert (asked.code, "run `eunoe repair`" in asked.err) == (1, True)
+        result = await pipeline.eunoe("repair", "--all-held", timeout_s=200)
+        assert result.code == 0, result.err
+        await applied(pipeline, name, 2)
+        assert await told(pipeline, name) == await told(pipeline, same)
+        assert await letters(pipeline) == []
+        assert (await pipeline.eunoe("ask", name, "Where does Ann work?")).code == 0
+
+
 async def test_letters_are_sent_back_or_discarded_and_not_listed_any_more(pipeline: Pipeline):
     said = utterance("lost", 1, "I moved to Lyon in spring, and I work at the harbour there.")
     ending = SessionEnded(conversation_id="lost", at=START)

@@ -6,7 +6,7 @@ import pytest
 
 from eunoe.deploy.clients.redis import open_redis_url
 from eunoe.schemas.decisions import Commit, Drop, Ledger, Outbox, OutMessage, Put, Scope
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import StateDamaged, Unavailable
 from eunoe.schemas.keys import Destruction
 from eunoe.schemas.ports import StoredConversation
 from eunoe.workers.stores.data_keys.cached import CachedKeys
@@ -117,7 +117,7 @@ async def test_a_document_that_was_moved_is_not_believed(client: RedisClient, ke
     )
     table = keys.table("update", KEY, "memories")
     await client.hset(table, "m2", await client.hget(table, "m1"))
-    with pytest.raises(Unavailable, match="was changed or moved"):
+    with pytest.raises(StateDamaged, match="was changed or moved"):
         await sealed.fetch("update", KEY, "memories", ["m2"])
 
 
@@ -161,8 +161,9 @@ async def test_packed_and_plain_documents_are_read_side_by_side(
 async def test_a_damaged_document_is_told(client: RedisClient, keys: Keys) -> None:
     store = RedisStore(client, keys)
     await client.hset(keys.table("update", KEY, "memories"), "m1", b"\x02nonsense")
-    with pytest.raises(Unavailable, match="was changed or moved; run `eunoe repair`"):
+    with pytest.raises(StateDamaged, match=f"{KEY} in update/memories was changed or moved; run `eunoe repair`"):
         await store.fetch("update", KEY, "memories", ["m1"])
+    assert await store.ids("update", KEY, "memories") == {"m1"}, "a repair goes on without reading it"
 
 
 async def test_what_is_read_again_is_unpacked_once_unless_it_was_sealed(

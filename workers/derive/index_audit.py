@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from eunoe.schemas.decisions import Collection, Scope, digest_of_text
+from eunoe.schemas.errors import StateDamaged
 from eunoe.schemas.ports import ParkingLot, StateStore, Tables, VectorIndex
 from eunoe.workers.stage import ApplyOrder, Indexed, IndexEntry, StageSpec
 
@@ -46,16 +47,25 @@ class SampledStore(StateStore, Protocol):
 
 
 async def expected_entries(store: Tables, key: str, spec: StageSpec) -> dict[Collection, dict[str, IndexEntry]]:
-    """The entries that a stage's documents of a conversation need, by collection and id; raises `Unavailable`."""
+    """The entries that a stage's documents of a conversation need, by collection and id.
+
+    Raises `Unavailable`, `StateDamaged`.
+    """
     expected: dict[Collection, dict[str, IndexEntry]] = {}
     for indexed in spec.tables.indexed:
         documents = await store.scan(spec.name, key, indexed.table)
-        expected[indexed.collection] = _entries(indexed, documents.values())
+        expected[indexed.collection] = _entries(key, indexed, documents.values())
     return expected
 
 
-def _entries(indexed: Indexed, documents: Iterable[str]) -> dict[str, IndexEntry]:
-    entries = map(indexed.entry, documents)
+def _entries(key: str, indexed: Indexed, documents: Iterable[str]) -> dict[str, IndexEntry]:
+    try:
+        entries = list(map(indexed.entry, documents))
+    except (ValueError, LookupError, TypeError, AttributeError) as fault:
+        raise StateDamaged(
+            f"a document of {key} in {indexed.table} is none of that table; run `eunoe repair` to derive it again",
+            "Redis",
+        ) from fault
     return {entry.id: entry for entry in entries if entry is not None}
 
 
@@ -88,7 +98,7 @@ async def has_missing_entries(
     for spec in specs.values():
         for indexed in spec.tables.indexed:
             documents = await store.sample_documents(spec.name, key, indexed.table, count)
-            entries = _entries(indexed, documents.values())
+            entries = _entries(key, indexed, documents.values())
             if not entries or (await store.ledger(Scope(spec.name, key))).outbox is not None:
                 continue
             if entries.keys() - await index.seqs(indexed.collection, key, list(entries)):

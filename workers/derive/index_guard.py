@@ -1,18 +1,20 @@
 """Guards searches against a vector index that has lost its points: they wait until `eunoe reindex` restores it."""
 
+import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from eunoe.schemas.decisions import Collection, Point
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import StateLost, Unavailable
 from eunoe.schemas.model_ports import Embedder
 from eunoe.schemas.ports import Hit, Search, VectorIndex
-from eunoe.workers.derive.index_audit import SampledStore, has_missing_entries, missing_entries
+from eunoe.workers.derive.index_audit import SampledStore, expected_entries, has_missing_entries, missing_entries
 from eunoe.workers.stage import StageSpec
 from eunoe.workers.stores.records.index_record import IndexRecord, RedisIndexRecord, lost_reason
 
+log = logging.getLogger(__name__)
 SERVER = "the vector index"
 """The name that waits for it have in logs and metrics."""
 SAMPLE = 4
@@ -51,6 +53,8 @@ class IndexGuard:
     """The reason why no search may be answered; `None` means that the index is the one that was filled."""
     _record: IndexRecord = field(default_factory=IndexRecord)
     _suspects: Counter[str] = field(default_factory=Counter)
+    _damaged: set[str] = field(default_factory=set)
+    """Conversations that cannot be read, as was logged."""
 
     async def open(self) -> None:
         """Check the index at the start of a process, and create missing collections unless the index was lost.
@@ -82,9 +86,11 @@ class IndexGuard:
     async def _has_documents(self) -> bool:
         for key in await self.store.sample(FIRST_SAMPLE):
             for spec in self.specs.values():
-                for indexed in spec.tables.indexed:
-                    if any(map(indexed.entry, (await self.store.scan(spec.name, key, indexed.table)).values())):
+                try:
+                    if any((await expected_entries(self.store, key, spec)).values()):
                         return True
+                except StateLost:  # something stands there
+                    return True
         return False
 
     async def sample(self) -> str | None:
@@ -95,14 +101,15 @@ class IndexGuard:
         if self.lost is not None:
             return None
         for key in list(self._suspects):
-            if await missing_entries(self.store, self.index, key, self.specs):
+            if await self._lacks(key, missing_entries(self.store, self.index, key, self.specs)):
                 self._suspects[key] += 1
             else:
                 del self._suspects[key]
         for key in await self.store.sample(SAMPLE) - self._suspects.keys():
             if len(self._suspects) >= MAX_SUSPECTS:
                 break
-            if await has_missing_entries(self.store, self.index, key, self.specs, SAMPLED_DOCUMENTS):
+            looked = has_missing_entries(self.store, self.index, key, self.specs, SAMPLED_DOCUMENTS)
+            if await self._lacks(key, looked):
                 self._suspects[key] = 1
         confirmed = [key for key, rounds in self._suspects.items() if rounds >= ROUNDS]
         if not confirmed:
@@ -110,6 +117,18 @@ class IndexGuard:
         more = "at least " if len(confirmed) == MAX_SUSPECTS else ""
         many = "1 conversation" if len(confirmed) == 1 else f"{len(confirmed)} conversations"
         return f"Qdrant lacks points of {more}{many}: run `eunoe reindex`"
+
+    async def _lacks(self, key: str, looked: Awaitable[object]) -> bool:
+        """Whether a look found that points are missing; nothing is known of a conversation whose state is damaged."""
+        try:
+            found = bool(await looked)
+        except StateLost as fault:
+            if key not in self._damaged and len(self._damaged) < MAX_SUSPECTS:
+                self._damaged.add(key)
+                log.warning("%s", fault)
+            return False
+        self._damaged.discard(key)
+        return found
 
     async def confirm(self) -> None:
         """Confirm that searches before this call saw the whole index; raises `Unavailable` where they may not have."""

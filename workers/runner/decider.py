@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any
 
 from eunoe.schemas.decisions import Decision, Hold, Outcome, Park, Rejection, Wait, Work
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import StateLost, Unavailable
 from eunoe.schemas.events import SessionSkipped
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import newer_fault
@@ -22,7 +22,7 @@ from eunoe.workers.runner.faults import MAX_ERROR_CHARS, describe_fault, fault_f
 from eunoe.workers.runner.metrics import Part, StageMeter
 from eunoe.workers.runner.ordinary import is_ordinary
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcome
-from eunoe.workers.stage import BatchStage, FailureAwareStage, LossAwareStage, Stage, StageSpec
+from eunoe.workers.stage import ApplyOrder, BatchStage, FailureAwareStage, LossAwareStage, Stage, StageSpec
 
 log = logging.getLogger(__name__)
 
@@ -99,8 +99,9 @@ class Decider:
         conversation has waited that long already, and the next ones are not to wait again.
 
         Raises `Revoked` when a rebalance comes first, `Unavailable` when a server is away, `TooManyFailures` when the
-        stage fails more often than its limit allows: then this event is not dead-lettered. The fault of state that a
-        newer version wrote (`newer_fault`) is raised as it is.
+        stage fails more often than its limit allows: then this event is not dead-lettered. Raises `StateLost` where
+        state of the conversation cannot be read, but for a request: that fails. The fault of state that a newer version
+        wrote (`newer_fault`) is raised as it is.
         """
         if not self._spec.gathers and isinstance(work.events[0], SessionSkipped):
             return DecisionResult(Decision(events=work.events, skipped=True))
@@ -171,6 +172,11 @@ class Decider:
             try:
                 with self._meter.timed(Part.DECIDING), span(f"decide {self._spec.name}", {"eunoe.number": work.number}):
                     return await self._stage.decide(work)
+            except StateLost as fault:
+                if self._spec.order is not ApplyOrder.REQUEST:
+                    raise
+                # whoever asked is told at once: what other asks read of the conversation may be whole
+                return self._failure_decision(work, str(fault), attempt + 1, DeadLetterReason.HELD)
             except (Unavailable, Revoked):
                 raise
             except Exception as error:
@@ -216,11 +222,13 @@ class Decider:
                 log.error("%s fails at odd events of many conversations, and passes its self-test", self._spec.name)
         return self._passed
 
-    def _failure_decision(self, work: Work[Any], error: str, attempts: int) -> DecisionResult:
+    def _failure_decision(
+        self, work: Work[Any], error: str, attempts: int, reason: DeadLetterReason = DeadLetterReason.FAILED
+    ) -> DecisionResult:
         aware = self._stage if isinstance(self._stage, FailureAwareStage) else None
         report = self._spec.on_failure if aware is None else aware.failure_events
         # a late session was passed on as skipped in its turn
         events = () if work.late else report(work, error[:MAX_ERROR_CHARS])
-        rejection = Rejection(reason=DeadLetterReason.FAILED, error=error)
+        rejection = Rejection(reason=reason, error=error)
         skipped = self._spec.order.is_gapless
         return DecisionResult(Decision(events=events, rejection=rejection, skipped=skipped), attempts, failed=True)

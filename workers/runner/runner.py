@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 from eunoe.schemas.decisions import Rejection
-from eunoe.schemas.errors import NewerVersion, SnapshotLost, Unavailable
+from eunoe.schemas.errors import NewerVersion, StateLost, Unavailable
 from eunoe.schemas.ports import ParkingLot
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import ContractError, waiting_for_newer
@@ -130,7 +130,7 @@ class Runner:
                     return await self._batches.apply(batch)
             except StaleState:
                 self._meter.stale += 1
-            except (SnapshotLost, NewerVersion):  # handled on its own
+            except (StateLost, NewerVersion):  # handled on its own
                 return False
         return False
 
@@ -176,7 +176,7 @@ class Runner:
     async def _apply(self, ordered: OrderedEvent, lease: Lease) -> None:
         try:
             await (self._applier.gather if self._spec.gathers else self._applier.apply)(ordered, lease)
-        except SnapshotLost as fault:  # waiting for it would only stop the other conversations
+        except StateLost as fault:  # waiting for it would only stop the other conversations
             await self._applier.hold_because(str(fault), ordered)
 
     async def _open(self, record: Record) -> Record | Rejection | None:

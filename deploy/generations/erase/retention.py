@@ -17,7 +17,7 @@ from eunoe.deploy.inspect.known import last_known
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.erasure import Erasure, ErasureRequest, RetentionPolicy, current_policies
-from eunoe.schemas.errors import Refused, RequestRefused, SnapshotLost
+from eunoe.schemas.errors import Refused, RequestRefused, StateLost
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.stores.redis.connection import RedisConnection
@@ -75,7 +75,7 @@ async def _has_older(store: StateStore, key: str, limit: datetime, erasures: Seq
         runs = [one.older_than for one in erasures if one.older_than is not None]
         done = await last_known(store, key, last, max(runs)) if runs else 0
         return await last_known(store, key, last, limit) > done
-    except SnapshotLost as fault:  # the log tells; the erasure derives it again
+    except StateLost as fault:  # the log tells; the erasure derives it again
         log.warning("retention: %s", fault)
         return True
 

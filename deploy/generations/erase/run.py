@@ -29,7 +29,7 @@ from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.erasure import ErasedPart, Erasure, ErasureLedger, ErasureRequest, erased_parts
-from eunoe.schemas.errors import Refused, SnapshotLost
+from eunoe.schemas.errors import Refused, StateLost
 from eunoe.workers.stores.erasures.ledgers import AppliedErasures
 from eunoe.workers.stores.records.generations import FIRST, RedisGenerations
 from eunoe.workers.stores.redis.connection import RedisClient
@@ -214,7 +214,7 @@ class Eraser:
         try:
             async with self.opened(self.settings) as (clients, _):
                 return (await clients.store.ledger(Scope(UPDATE, key))).applied
-        except SnapshotLost:  # the log tells
+        except StateLost:  # the log tells
             return MAX_SESSIONS
         except Refused:  # the work itself meets it, and tells
             return 0

@@ -13,7 +13,7 @@ from typing import Final
 import orjson
 
 from eunoe.schemas.decisions import Scope
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import StateDamaged, Unavailable
 from eunoe.schemas.keys import DataKey, Destroyed
 from eunoe.streams.sealed.envelope import Tampered, seal, sealed_name, sealed_names, unseal
 from eunoe.workers.stores.data_keys.cached import CachedKeys
@@ -117,7 +117,7 @@ class SealedDocuments:
     async def open(self, group: DocumentGroup, stored: Mapping[str, Stored | None]) -> dict[str, tuple[str, str]]:
         """Stored id → id and text; those whose key was destroyed are left out.
 
-        Raises `Unavailable` where a key is missing, or a document was changed.
+        Raises `Unavailable` where a key is missing, `StateDamaged` where a document was changed.
         """
         ids = {
             value[len(MARK) : HEAD_BYTES].hex()
@@ -163,9 +163,9 @@ class SealedDocuments:
             self._unpacked.put((value, name), text, getsizeof(value) + getsizeof(text) + _ENTRY_BYTES)
         return text
 
-    def _damaged(self, group: DocumentGroup) -> Unavailable:
+    def _damaged(self, group: DocumentGroup) -> StateDamaged:
         where = f"a document of {group.conversation} in {group.name}"
-        return Unavailable(f"{self._store}: {where} was changed or moved; run `eunoe repair`", self._store)
+        return StateDamaged(f"{where} was changed or moved; run `eunoe repair` to derive it again", self._store)
 
     async def _get(self, key_id: str) -> DataKey | Destroyed:
         if self._keys is None:

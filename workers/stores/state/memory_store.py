@@ -115,6 +115,10 @@ class MemoryStore:
         """A whole table: id → document."""
         return dict(self._tables.get((stage, key, table), {}).items())
 
+    async def ids(self, stage: str, key: str, table: str) -> set[str]:
+        """The ids of all documents of a table."""
+        return set(self._tables.get((stage, key, table), {}))
+
     async def conversations(self) -> list[str]:
         """The keys of all conversations, sorted."""
         known = {scope.key for scope in (*self._ledgers, *self._parked)}

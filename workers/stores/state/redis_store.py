@@ -202,6 +202,14 @@ class RedisStore:
             stored = rows
         return await self._opened(table_group(stage, key, table), stored)
 
+    async def ids(self, stage: str, key: str, table: str) -> set[str]:
+        """The ids of all documents of a table, also of those that cannot be read. Not of a table of words."""
+        name = self._keys.table(stage, key, table)
+        stored = await self._redis.command("HKEYS", name)
+        if not stored and (rows := await self.cold.instead(key, name)) is not None:
+            stored = rows
+        return set(map(as_text, stored))
+
     async def _opened(self, group: DocumentGroup, stored: Mapping[str | bytes, Stored]) -> dict[str, str]:
         """All documents of a hash: id → text."""
         found = await self.documents.open(group, {as_text(id_): value for id_, value in stored.items()})

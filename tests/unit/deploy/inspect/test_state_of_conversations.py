@@ -196,7 +196,7 @@ def test_states_in_one_document_are_unpacked_one_after_the_other(serve: Serve, m
     assert [(one["key"], one["sha256"], one["state"]) for one in found["conversations"]] == [
         (line["key"], line["sha256"], line["state"]) for line in lines
     ]
-    assert list(found) == ["sha256", "agrees", "conversations", "lost_snapshots", "of_newer_version"]
+    assert list(found) == ["sha256", "agrees", "conversations", "lost_snapshots", "damaged", "of_newer_version"]
     assert "state" not in json.loads(run("--all", "--json"))["conversations"][0]
 
 

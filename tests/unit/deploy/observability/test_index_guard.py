@@ -11,12 +11,12 @@ from eunoe.deploy.datasets.load import read_events
 from eunoe.deploy.generations.repaired_index import document_ids
 from eunoe.deploy.observability.health import HealthState, Phase
 from eunoe.deploy.observability.index_watch import check_index
-from eunoe.schemas.decisions import Collection
+from eunoe.schemas.decisions import Collection, Commit, Put, Scope
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import SessionEnded
 from eunoe.schemas.ports import Search
 from eunoe.workers.derive.in_memory import InMemoryPipeline
-from eunoe.workers.derive.index_audit import compare_index, missing_entries
+from eunoe.workers.derive.index_audit import compare_index, expected_entries, missing_entries
 from eunoe.workers.derive.index_guard import SERVER, GuardedIndex, IndexGuard
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stores.records.index_record import IndexRecord, lost_reason
@@ -214,6 +214,22 @@ async def test_missing_points_hold_readiness_after_two_rounds_and_release_it():
     assert health.report().ready
 
 
+@pytest.mark.parametrize("text", ["{}", "no JSON", "[1]"])
+async def test_a_damaged_document_keeps_no_other_conversation_from_being_looked_at(
+    text: str, caplog: pytest.LogCaptureFixture
+):
+    found = await scene()
+    store, guard, health = found.pipeline.store, found.guard(), HealthState(phase=Phase.RUNNING)
+    damaged, written = Scope("update", "default/a"), Put(table="memories", id="m1", text=text)
+    assert await store.commit(damaged, Commit(expect=0, applied=1, writes=(written,)))
+    await guard.open()
+    some = list(await found.index.seqs(Collection.MEMORIES, KEY))[:1]
+    await found.index.remove(Collection.MEMORIES, KEY, some)
+    assert [await check_index(guard, health, bad) for bad in (0, 0)] == [0, 1]
+    assert caplog.text.count("a document of default/a in memories is none of that table") == 1
+    assert (await document_ids(store, damaged.key))[Collection.MEMORIES] == {"m1"}, "what a repair removes"
+
+
 async def test_documents_of_a_newer_version_are_held_against_the_index_as_others_are():
     """While a deploy rolls, and after one that was taken back: a worker watches the index of both."""
     found, older = await scene(NewerStore), await scene()
@@ -222,7 +238,9 @@ async def test_documents_of_a_newer_version_are_held_against_the_index_as_others
     assert await check_index(guard, health, 0) == 0
     store, index = found.pipeline.store, found.index
     assert await compare_index(store, index, KEY, STAGES) == []
-    assert await document_ids(store, KEY) == await document_ids(older.pipeline.store, KEY)
+    assert await expected_entries(store, KEY, STAGES["tree"]) == await expected_entries(
+        older.pipeline.store, KEY, STAGES["tree"]
+    )
     some = list(await index.seqs(Collection.TREE, KEY))[:1]
     await index.remove(Collection.TREE, KEY, some)
     assert [entry.id for entry in await missing_entries(store, index, KEY, STAGES)] == some

@@ -15,7 +15,7 @@ from eunoe.schemas.decisions import (
     Wait,
     Work,
 )
-from eunoe.schemas.errors import NewerVersion, Unavailable
+from eunoe.schemas.errors import NewerVersion, StateDamaged, Unavailable
 from eunoe.schemas.events import Ask, SessionClosed, SessionSkipped, Strategy
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.replies import Reply
@@ -34,7 +34,7 @@ from eunoe.workers.runner.metrics import Hop, Part, StageMeter
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
-from tests.support.in_memory import START, Stores, ended, make_pipeline, utterance
+from tests.support.in_memory import START, Stores, ended, letter_reasons, make_pipeline, utterance
 from tests.support.memory.handled_positions import MemoryHandledPositions
 from tests.support.runner_bench import QUICK, Bench, Lease, Script, closed
 
@@ -239,6 +239,30 @@ async def test_a_commit_on_a_decision_that_the_store_lost_and_another_process_ma
         await slow.handle(bench.record(closed(2)), Lease())
     assert await bench.applied() == 1
     assert await bench.stores.state.scan("segment", "default/c", "t") == {}
+
+
+DAMAGED = StateDamaged("a document of default/c was changed", "Redis")
+
+
+async def test_a_conversation_whose_state_is_damaged_is_held_and_the_others_go_on():
+    """It can be waited for until the process ends, and its successor, and all others of the partition with them."""
+    bench = Bench(Script(DAMAGED, Decision()))
+    await bench.handle(closed(1), closed(1, "d"), closed(2), pauses=0)
+    assert bench.letters() == [DeadLetterReason.HELD] * 2
+    assert await bench.applied() == 0
+    assert (await bench.stores.state.ledger(replace(bench.scope, key="default/d"))).applied == 1
+
+
+async def test_an_ask_that_meets_damaged_state_is_answered_at_once():
+    class Damaged:
+        async def decide(self, work: Work) -> Outcome:
+            raise DAMAGED
+
+    pipeline = make_pipeline(runner_settings=QUICK, wrap=lambda name, stage: Damaged() if name == "respond" else stage)
+    await pipeline.produce(utterance(1), ended(), utterance(2, ask=Ask(request_id="r")))
+    (reply,) = pipeline.replies()
+    assert (reply.text, reply.error) == ("", str(DAMAGED))
+    assert letter_reasons(pipeline.log) == [DeadLetterReason.HELD]
 
 
 async def test_an_ask_that_fails_is_answered_with_its_error():
