@@ -13,6 +13,7 @@ from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.endpoint.client import Endpoint
 from eunoe.workers.models.endpoint.dialect import Formatting, Sampling
 from eunoe.workers.models.endpoint.language_model import OpenAIModel, OpenAISettings
+from eunoe.workers.models.endpoint.limit_trust import FIRST_PATIENCE
 from eunoe.workers.models.endpoint.profile_keeper import ProfileKeeper
 from eunoe.workers.models.questions.answer_forms import FORMS, QuestionForm, SummariesForm, SummaryRow, answer_like
 from eunoe.workers.models.questions.items import ItemQuestion, ask_items
@@ -104,6 +105,46 @@ async def test_a_set_limit_is_never_exceeded():
     async with serving(Behaviour(output_cap=512, context=2000), sampling=sampling) as (server, model):
         assert None not in await asked(model, 80)
         assert server.stats.get("refused", 0) == 0
+
+
+@pytest.mark.parametrize(
+    "told", [Behaviour(context=700, refusals=1), Behaviour(output_cap=8, refusals=1)], ids=["context", "output"]
+)
+async def test_a_refusal_that_contradicts_what_was_taken_makes_no_later_question_smaller(told: Behaviour):
+    """A proxy sends one request to a small model, or an answer is forged."""
+    async with serving(Behaviour()) as (server, model):
+        assert None not in await asked(model, 40)
+        server.settings = ServerSettings(scripts={"*": answer}, behaviour=told)
+        calls = server.stats["chat"]
+        assert None not in await asked(model, 40)
+        assert (server.stats["chat"] - calls, server.stats["refused"]) == (2, 1), "it was asked again as it was"
+        assert (model.profile.now.cap, model.profile.now.context) == (None, None)
+
+
+async def test_a_limit_that_is_told_again_and_again_is_learned():
+    async with serving(Behaviour()) as (server, model):
+        assert None not in await asked(model, 40)
+        server.settings = ServerSettings(scripts={"*": answer}, behaviour=Behaviour(context=1500))
+        assert None not in await asked(model, 40)
+        assert model.profile.now.context == 1500
+        refused = server.stats["refused"]
+        assert None not in await asked(model, 40)
+        assert server.stats["refused"] == refused
+
+
+@pytest.mark.parametrize("told", [Behaviour(context=100), Behaviour(output_cap=8)], ids=["context", "output"])
+async def test_a_learned_limit_that_is_none_any_more_is_forgotten(told: Behaviour):
+    """The first refusal of a process names a limit that is far too small."""
+    async with serving(told) as (server, model):
+        with pytest.raises(AnswerInvalid):
+            await model.answer(WHO, QuestionForm)
+        assert model.profile.now.cap or model.profile.now.context
+        server.settings = ServerSettings(scripts={"*": answer})
+        for _ in range(FIRST_PATIENCE - 1):
+            with pytest.raises(AnswerInvalid):
+                await model.answer(WHO, QuestionForm)
+        assert (await model.answer(WHO, QuestionForm)).question == "Who?"
+        assert (model.profile.now.cap, model.profile.now.context) == (None, None)
 
 
 @pytest.mark.parametrize(

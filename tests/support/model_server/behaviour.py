@@ -88,6 +88,8 @@ class Behaviour:
     """Seconds that a schema takes at its first use."""
     truncates: bool = False
     """Whether the connection ends in the middle of every answer."""
+    refusals: float = math.inf
+    """Requests that are refused at most; then all are taken, as by a proxy that chose a smaller model before."""
 
 
 @dataclass(frozen=True, slots=True)

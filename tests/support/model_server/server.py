@@ -222,7 +222,8 @@ class ModelServer:
 
     async def _answer(self, body: dict[str, Any], fault: Fault | None) -> web.StreamResponse:
         behaviour = self.settings.behaviour
-        if (refused := refusal(behaviour, body)) is not None:
+        refused = refusal(behaviour, body) if self.counts["refused"] < behaviour.refusals else None
+        if refused is not None:
             self.counts["refused"] += 1
             headers = {"Retry-After": self.settings.retry_after} if refused.status == 429 else None
             return web.json_response(refused.body, status=refused.status, headers=headers)

@@ -6,7 +6,8 @@ from eunoe.schemas.errors import AnswerFault, AnswerInvalid
 from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.endpoint.completion import Completion
 from eunoe.workers.models.endpoint.dialect import Sampling
-from eunoe.workers.models.endpoint.profile_keeper import ProfileKeeper
+from eunoe.workers.models.endpoint.profile import Profile
+from eunoe.workers.models.endpoint.profile_keeper import Limited, ProfileKeeper
 from eunoe.workers.models.endpoint.refusals import RefusalKind, RefusalReading
 from eunoe.workers.models.questions.json_text import without_thoughts
 
@@ -37,13 +38,31 @@ class AnswerBounds:
 
     def tokens(self, prompt: Prompt, thoughts: int = 0) -> int | None:
         """The tokens to ask for; `None` where too few are left for the answer."""
-        profile, sampling = self._profile.now, self._sampling
+        return self._bound(self._profile.now, prompt, thoughts)
+
+    def _bound(self, profile: Profile, prompt: Prompt, thoughts: int) -> int | None:
+        sampling = self._sampling
         wanted = prompt.max_tokens + max(thoughts, self._thinking())
         cap = min(filter(None, (profile.cap, sampling.max_output)), default=wanted)
         context = min(filter(None, (profile.context, sampling.context_window)), default=None)
         room = wanted if context is None else context - profile.tokens(prompt_text(prompt)) - _FRAME_TOKENS
         bound = min(wanted, cap, room)
         return bound if bound >= min(_LEAST_TOKENS, _NEEDED_SHARE * prompt.max_tokens) else None
+
+    async def hold_back(self, prompt: Prompt) -> None:
+        """Note the learned limits that make a question smaller: one of many is asked as if they were not known."""
+        known = self._profile.now
+        without = known.model_copy(update=dict.fromkeys(Limited))
+        whole = self._bound(without, prompt, 0)
+        for limit in Limited:
+            one = without.model_copy(update={limit: getattr(known, limit)})
+            if self._bound(one, prompt, 0) != whole:
+                await self._profile.hold_back(limit)
+
+    def took(self, completion: Completion, sent: int) -> None:
+        """Note that a request for ``sent`` tokens was taken."""
+        self._profile.took(Limited.CAP, sent)
+        self._profile.took(Limited.CONTEXT, sent + (completion.tokens or (0, 0))[0])
 
     def more_thoughts(self, prompt: Prompt, completion: Completion, thoughts: int) -> int | None:
         """More tokens for thoughts, where these alone have used up what a cut answer could have.
@@ -70,7 +89,10 @@ class AnswerBounds:
                 cap = max(1, sent // 2)
             else:
                 context = int(0.9 * (self._profile.now.tokens(text) + sent))
-        await self._profile.learn(cap=cap, context=context)
+        told = {Limited.CAP: cap, Limited.CONTEXT: context}
+        believed = [await self._profile.refused(limit, tokens) for limit, tokens in told.items() if tokens is not None]
+        if not all(believed):
+            return  # larger ones were taken: it is asked again as it is
         if refusal.prompt_tokens is not None:
             await self._profile.count(text, refusal.prompt_tokens)
         bound = self.tokens(prompt, thoughts)

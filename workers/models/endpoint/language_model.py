@@ -167,6 +167,8 @@ class OpenAIModel:
     async def fits(self, prompt: Prompt) -> bool:
         """Whether prompt and answer are within what is known of the model's limits."""
         await self._profile.load()
+        if not self._bounds.fits(prompt):
+            await self._bounds.hold_back(prompt)
         return self._bounds.fits(prompt)
 
     async def answer(self, prompt: Prompt, form: type[AnswerT], *, urgent: bool = False) -> AnswerT:
@@ -194,6 +196,7 @@ class OpenAIModel:
     async def _ask(self, prompt: Prompt, form: type[Value], urgent: bool) -> Completion:
         """A complete answer. Asks again as long as a refusal tells how to ask otherwise."""
         thoughts = 0
+        await self._bounds.hold_back(prompt)
         for _ in range(_MAX_TRIES):
             completion = await self._understandable(prompt, form, urgent, thoughts)
             await self._count(prompt, completion)
@@ -234,6 +237,7 @@ class OpenAIModel:
                     choice.change(error, learned=self._profile.now.dialect)
                 self._on_retry()
                 continue
+            self._bounds.took(completion, bound)
             await self._keep_dialect(choice.now)
             self._understood.add(form_name(form))
             return completion

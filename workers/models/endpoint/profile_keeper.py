@@ -1,10 +1,12 @@
 """Keeps the profile of one endpoint and model in this process, and saves what it learns."""
 
 import logging
+from enum import StrEnum
 from typing import Final
 
 from eunoe.schemas.errors import Unavailable
 from eunoe.workers.models.endpoint.dialect import Dialect
+from eunoe.workers.models.endpoint.limit_trust import LimitTrust
 from eunoe.workers.models.endpoint.profile import DEFAULT_RATIO, MAX_RATIO, Profile, Profiles, read_profile, script_of
 
 log = logging.getLogger(__name__)
@@ -13,6 +15,13 @@ _LEARNING: Final = 32
 """Prompts of a process whose tokens are all counted: the ratios are known then."""
 _COUNTED_EVERY: Final = 16
 """Of later prompts one in so many is counted: a count takes a twentieth of a session's processor time."""
+
+
+class Limited(StrEnum):
+    """The limits of a profile, by their fields."""
+
+    CAP = "cap"
+    CONTEXT = "context"
 
 
 class ProfileKeeper:
@@ -24,6 +33,7 @@ class ProfileKeeper:
         self._now = Profile()
         self._loaded = store is None
         self._counted = 0
+        self._trusts = {limit: LimitTrust() for limit in Limited}
 
     @property
     def now(self) -> Profile:
@@ -49,10 +59,27 @@ class ProfileKeeper:
         thinking_tokens: int | None = None,
         dialect: Dialect | None = None,
     ) -> None:
-        """Keep what an answer or a refusal told. A limit is only ever lowered: a server may name two."""
+        """Keep what was measured, or what an answer told. A limit is only lowered here: a server may name two."""
         learned = Profile(cap=cap, context=context, thinking_tokens=thinking_tokens or 0)
         changed = self._now.and_learned(learned)
         await self._replace(changed.model_copy(update={"dialect": dialect or self._now.dialect}))
+
+    def took(self, limit: Limited, tokens: int) -> None:
+        """Note that a request of so many tokens, as this limit counts them, was taken."""
+        self._trusts[limit] = self._trusts[limit].after_taking(tokens)
+
+    async def refused(self, limit: Limited, told: int) -> bool:
+        """Learn a limit that a refusal told; returns whether it is believed: otherwise it may be asked again."""
+        self._trusts[limit], believed = self._trusts[limit].after_refusal(told)
+        if believed:
+            await self._replace(self._now.and_learned(Profile.model_validate({limit: told})))
+        return believed
+
+    async def hold_back(self, limit: Limited) -> None:
+        """Note that a learned limit makes a question smaller; after many it is forgotten, and learned anew if true."""
+        self._trusts[limit], lapses = self._trusts[limit].after_holding_back()
+        if lapses:
+            await self._replace(self._now.model_copy(update={limit: None}))
 
     async def count(self, text: str, tokens: int) -> None:
         """Keep the endpoint's count of the tokens of a prompt."""
@@ -69,6 +96,7 @@ class ProfileKeeper:
     async def forget(self) -> None:
         """Begin anew, as a check of the endpoint does."""
         self._loaded = True
+        self._trusts = {limit: LimitTrust() for limit in Limited}
         await self._replace(Profile())
 
     async def _replace(self, profile: Profile) -> None:
