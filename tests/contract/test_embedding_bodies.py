@@ -23,9 +23,9 @@ def vector(text: str) -> list[float]:
     return [1.0, float(len(text)), 0.0]
 
 
-def rows(texts: Sequence[str], *numbers: int, embedding: Callable[[str], object] = vector) -> web.Response:
+def rows(texts: Sequence[str], *numbers: object, embedding: Callable[[str], object] = vector) -> web.Response:
     """The vectors of the texts with these indices, by default in their order."""
-    indices = numbers or range(len(texts))
+    indices: Sequence[object] = numbers or range(len(texts))
     data = [{"index": index, "embedding": embedding(text)} for index, text in zip(indices, texts, strict=True)]
     return web.json_response({"object": "list", "data": data})
 
@@ -76,8 +76,14 @@ TEXTS = ["a", "bb", "ccc", "dddd"]
         lambda texts: rows(
             texts, embedding=lambda text: base64.b64encode(np.array(vector(text), "<f4").tobytes()).decode()
         ),
+        lambda texts: rows(texts[::-1], 4, 3, 2, 1),
+        lambda texts: rows(texts[::-1], "3", "2", "1", "0"),
+        lambda texts: rows(texts, [1], {}, None, "9" * 5000),
     ],
-    ids=["each part counted anew", "no index", "in another order", "without index", "base64"],
+    ids=[
+        *("each part counted anew", "no index", "in another order", "without index", "base64"),
+        *("other order from 1", "other order in text", "index is no number"),
+    ],
 )
 async def test_vectors_are_those_of_their_texts_however_they_come(answer: Answer):
     async with embedding(answer) as (asked, embedder):
@@ -160,6 +166,33 @@ async def test_an_endpoint_without_any_vector_is_waited_for():
         for _ in range(5):
             with pytest.raises(Unavailable, match="said 500"):
                 await embedder.embed(TEXTS)
+
+
+async def test_zeros_for_every_text_are_waited_for_and_zeros_for_one_are_not():
+    """All texts would be found alike, and for good."""
+
+    def zeros(texts: Sequence[str]) -> web.Response:
+        return rows(texts, embedding=lambda text: vector(text) if text == "OK" else [0.0] * 3)
+
+    async with embedding(lambda texts: rows(texts, embedding=lambda text: [0.0] * 3)) as (_, embedder):
+        with pytest.raises(Unavailable, match="zeros alone for every text"):
+            await embedder.embed(TEXTS)
+    async with embedding(zeros) as (asked, embedder):
+        assert lengths(await embedder.embed(["xqzt", ""])) == [0, 0]
+        assert asked == [["xqzt"], ["OK"]]
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "told"),
+    [
+        (lambda text: [1.0] * 5, "vectors of length 5, not 3: set the embedder's dimensions to that"),
+        (lambda text: [1.0] * min(3, 1 + len(text)), r"vectors of several lengths \(2, 3\)"),
+    ],
+)
+async def test_vectors_of_other_lengths_are_refused(embeddings: Callable[[str], object], told: str):
+    async with embedding(lambda texts: rows(texts, embedding=embeddings)) as (_, embedder):
+        with pytest.raises(Refused, match=told):
+            await embedder.embed(TEXTS)
 
 
 async def test_a_refused_key_of_status_200_is_told():

@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import orjson
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from eunoe.workers.models.endpoint.completion import ErrorInBody
 
 Vector = NDArray[np.float32]
+_MAX_DIGITS: Final = 10
+"""Digits of an index from which it is none."""
 
 
 def read_vectors(content: bytes, wanted: int) -> list[Vector | None] | None:
@@ -31,9 +33,24 @@ def read_vectors(content: bytes, wanted: int) -> list[Vector | None] | None:
 
 
 def _in_order(data: Sequence[Any]) -> Sequence[Any]:
-    """The entries by their index. Some proxies count each part of a request anew: then they are in order already."""
-    placed = {entry.get("index"): entry for entry in data if isinstance(entry, dict)}
-    return [placed[place] for place in range(len(data))] if placed.keys() == set(range(len(data))) else data
+    """The entries by their index, which begins at 0 or 1, and may be a text.
+
+    Some proxies count each part of a request anew: then they are in order already.
+    """
+    placed = {_place(entry): entry for entry in data}
+    for first in (0, 1):
+        places = range(first, first + len(data))
+        if placed.keys() == set(places):
+            return [placed[place] for place in places]
+    return data
+
+
+def _place(entry: object) -> object:
+    """The index of an entry as a number; `None` where it is none."""
+    found = entry.get("index") if isinstance(entry, dict) else None
+    if isinstance(found, str) and found.isdecimal() and len(found) < _MAX_DIGITS:
+        return int(found)
+    return found if isinstance(found, int | float) else None
 
 
 def _vector(entry: object) -> Vector | None:

@@ -23,7 +23,7 @@ from eunoe.workers.models.endpoint.client import (
     status_error,
 )
 from eunoe.workers.models.endpoint.completion import ErrorInBody
-from eunoe.workers.models.endpoint.embedding_answers import read_vectors
+from eunoe.workers.models.endpoint.embedding_answers import Vector, read_vectors
 from eunoe.workers.models.endpoint.failing import FailingQuestions
 from eunoe.workers.models.endpoint.limit import InFlightLimit
 from eunoe.workers.models.endpoint.refusals import RefusalKind
@@ -118,7 +118,7 @@ class EndpointEmbedder:
             try:
                 if self._failing.any_known and any(_digest(text) in self._failing for text in texts):
                     return await self._without_failing(texts)
-                return await self._retrying.run(partial(self._attempt, texts), self._on_retry)
+                return await self._retrying.run(partial(self._told_apart, texts), self._on_retry)
             except _TooMuch as fault:
                 return await self._smaller(texts, fault)
             except RequestFailing:
@@ -171,6 +171,13 @@ class EndpointEmbedder:
             return False
         return True
 
+    async def _told_apart(self, texts: list[str]) -> Vectors:
+        """As `_attempt`. Zeros alone are believed of single texts, and not where they are said of every text."""
+        found = await self._attempt(texts)
+        if not found.any() and not (await self._attempt(["OK"])).any():
+            raise Transient(f"{self.name} at {self._settings.endpoint.address} returns zeros alone for every text")
+        return found
+
     async def _attempt(self, texts: list[str]) -> Vectors:
         """Vectors of shape (n, dimensions). Raises `_TooMuch`, `Transient` and `EndpointRefused`."""
         from openai import APIStatusError, OpenAIError  # noqa: PLC0415 - see eunoe.workers.models.endpoint.client
@@ -201,10 +208,7 @@ class EndpointEmbedder:
             raise _TooMuch(f"{where} returned fewer vectors than texts", may_be_of_text=False)
         rows = [row for row in found if row is not None]
         if any(len(row) != self.dimensions for row in rows):
-            longest = max(map(len, rows))
-            raise EndpointRefused(
-                f"{where} returns vectors of length {longest}: set the embedder's dimensions to that", server
-            )
+            raise EndpointRefused(f"{where} returns vectors of {_lengths(rows, self.dimensions)}", server)
         if len(rows) < wanted:
             raise Transient(f"{where} returned a vector without numbers", may_be_of_request=True)
         return np.stack(rows)
@@ -229,6 +233,14 @@ def _fault_of(error: "APIStatusError", endpoint: Endpoint, now: float) -> Except
         return fault
     message = f"{endpoint.server} takes not even a short text" if isinstance(fault, AnswerInvalid) else str(fault)
     return _TooMuch(message, may_be_of_text=kind is RefusalKind.TOO_LARGE)
+
+
+def _lengths(rows: Sequence[Vector], wanted: int) -> str:
+    """The lengths of vectors, not all of which are as wanted, and what to do."""
+    lengths = sorted({len(row) for row in rows})
+    if len(lengths) == 1:
+        return f"length {lengths[0]}, not {wanted}: set the embedder's dimensions to that"
+    return f"several lengths ({', '.join(map(str, lengths[:4]))}): its requests go to different models"
 
 
 def _digest(text: str) -> str:
