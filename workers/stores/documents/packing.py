@@ -16,6 +16,9 @@ MARK: Final = b"\x02"
 """First byte of a packed document."""
 PACKED_FROM: Final = 24
 """Bytes of a text from which on it is packed; no shorter one shrinks."""
+MAX_BYTES: Final = 2**22
+"""Bytes of the longest text that is packed, and of what is unpacked: a document has few, and a forged one may claim to have
+more than there is memory."""
 LEVEL: Final = 6
 """Level of zstd: 3 takes 0.5 microseconds less and 3 % more bytes, higher ones gain nothing."""
 
@@ -37,7 +40,7 @@ class Packer:
     def pack(self, text: str, id_: str = "") -> bytes | str:
         """The packed text, or the text itself where that is shorter; ``id_``: the id that it is stored under."""
         plain = text.encode()
-        if len(plain) < PACKED_FROM:
+        if not PACKED_FROM <= len(plain) <= MAX_BYTES:
             return text
         compressor = self._contexts.__dict__.get("compressor")
         if compressor is None:
@@ -54,9 +57,13 @@ class Packer:
                 dict_data=self.dictionary, format=zstandard.FORMAT_ZSTD1_MAGICLESS
             )
             self._contexts.decompressor = decompressor
+        body = packed[len(MARK) :]
         try:
-            return lengthened(decompressor.decompress(packed[len(MARK) :]), id_.encode()).decode()
-        except zstandard.ZstdError as fault:
+            size = zstandard.get_frame_parameters(body, format=zstandard.FORMAT_ZSTD1_MAGICLESS).content_size
+            if size > MAX_BYTES:
+                raise ValueError(f"no packed document: it would have {size} bytes")
+            return lengthened(decompressor.decompress(body), id_.encode()).decode()
+        except (zstandard.ZstdError, MemoryError) as fault:
             raise ValueError(f"no packed document: {fault}") from fault
 
 

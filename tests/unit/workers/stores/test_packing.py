@@ -7,11 +7,12 @@ from uuid import UUID
 
 import numpy as np
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from eunoe.workers.models.local.vectors import levels, quantized, unit_of_levels, unit_rows
-from eunoe.workers.stores.documents.packing import PACKER, is_packed
+from eunoe.workers.stores.documents.packing import MAX_BYTES, PACKER, is_packed
 from eunoe.workers.stores.documents.shortening import lengthened, shortened
 from eunoe.workers.tree.loading import decode_vectors, encode_sum, encode_vector
 from tests.support.train_dictionary import documents
@@ -74,6 +75,24 @@ def _packed(rows: list[tuple[str, str]]) -> list[tuple[str, str, bytes]]:
 def test_damaged_documents_are_told(damaged: bytes) -> None:
     with pytest.raises(ValueError, match="no packed document"):
         PACKER.unpack(damaged)
+
+
+def test_a_document_that_would_fill_the_memory_is_not_unpacked() -> None:
+    honest = PACKER.pack("so long " * 100)
+    assert isinstance(honest, bytes)
+    forged = b"\x02\xe0" + (1 << 40).to_bytes(8, "little") + honest[4:]
+    packed = PACKER.pack("a" * MAX_BYTES)
+    assert isinstance(packed, bytes)
+    assert len(PACKER.unpack(packed)) == MAX_BYTES
+    assert PACKER.pack("a" * (MAX_BYTES + 1)) == "a" * (MAX_BYTES + 1), "it is stored as it is"
+    longer = zstandard.ZstdCompressor(
+        compression_params=zstandard.ZstdCompressionParameters.from_level(
+            3, format=zstandard.FORMAT_ZSTD1_MAGICLESS, write_content_size=True
+        )
+    ).compress(bytes(MAX_BYTES + 1))
+    for bomb in (forged, b"\x02" + longer):
+        with pytest.raises(ValueError, match="it would have"):
+            PACKER.unpack(bomb)
 
 
 def test_threads_do_not_share_contexts() -> None:
