@@ -17,8 +17,8 @@ MARK: Final = b"\x02"
 PACKED_FROM: Final = 24
 """Bytes of a text from which on it is packed; no shorter one shrinks."""
 MAX_BYTES: Final = 2**22
-"""Bytes of the longest text that is packed, and of what is unpacked: a document has few, and a forged one may claim to have
-more than there is memory."""
+"""Bytes of the longest text that is packed, and of what is unpacked: a forged document may claim more than there is
+memory."""
 LEVEL: Final = 6
 """Level of zstd: 3 takes 0.5 microseconds less and 3 % more bytes, higher ones gain nothing."""
 
