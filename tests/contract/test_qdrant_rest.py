@@ -85,8 +85,8 @@ async def test_a_point_is_sent_with_its_condition(index: QdrantIndex, double: Do
     assert row["payload"] == {"key": KEY, "born": 2, "seq": 3, "digest": digest_of_text("héron")}
     assert row["vector"]["bm25"] == {"indices": [7, 2**32 - 1], "values": [0.5, 1.25]}
     assert np.asarray(row["vector"]["dense"], "<f4").tobytes() == POINT.dense
-    fresh, fence = {"key": "seq", "range": {"lte": 3}}, {"key": "fence", "range": {"gt": 0}}
-    assert body["update_filter"] == {"must": [fresh], "must_not": [fence]}
+    newer, fence = {"key": "seq", "range": {"gt": 3}}, {"key": "fence", "range": {"gt": 0}}
+    assert body["update_filter"] == {"must_not": [newer, fence]}
 
 
 async def test_points_are_loaded_over_whatever_is_there(index: QdrantIndex, double: Double) -> None:

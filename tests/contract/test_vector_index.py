@@ -11,6 +11,7 @@ from eunoe.schemas.decisions import Collection, Point, SparseVector, digest_of_t
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import Hit, Search, VectorIndex
+from eunoe.workers.stores.vectors.qdrant import QdrantIndex
 
 KEY = "acme/c1"
 SEGMENTS = Collection.SEGMENTS
@@ -96,6 +97,26 @@ async def test_a_point_of_a_smaller_number_overwrites_up_to_a_given_one(index: V
     assert await index.seqs(SEGMENTS, KEY) == {uid(1): 3, uid(2): 6}
     await index.upsert([point(1, seq=4)])
     assert await index.seqs(SEGMENTS, KEY) == {uid(1): 4, uid(2): 6}
+
+
+@pytest.mark.parametrize(
+    "payload", [{}, {"born": "x", "seq": "y", "digest": 7, "text": []}, {"born": 1.5, "seq": None}], ids=str
+)
+async def test_a_damaged_point_stops_nothing_and_is_replaced(index: VectorIndex, payload: dict[str, object]) -> None:
+    if not isinstance(index, QdrantIndex):
+        pytest.skip("no other hand writes there")
+    name = index._keys.collection(SEGMENTS)
+    vectors = {"dense": [1.0] + [0.0] * (DIMENSIONS - 1)}
+    stored = [{"id": uid(number), "vector": vectors, "payload": {"key": KEY, **payload}} for number in (1, 2)]
+    await index._client._send("PUT", f"/collections/{name}/points?wait=true", {"points": stored})
+    await index.upsert([point(3)])
+    assert await index.seqs(SEGMENTS, KEY) == {uid(1): 0, uid(2): 0, uid(3): 1}
+    assert (await index.digests(SEGMENTS, KEY))[uid(1)] == ""
+    assert [found.id for found in await index.points(SEGMENTS, KEY)] == [uid(3)]
+    assert await ids(index, by_vector(before=2)) == [uid(3)]
+    await index.upsert([point(1)])
+    await index.remove(SEGMENTS, KEY, [uid(2)])
+    assert await index.seqs(SEGMENTS, KEY) == {uid(1): 1, uid(3): 1}
 
 
 async def test_the_same_and_a_newer_point_overwrite(index: VectorIndex) -> None:

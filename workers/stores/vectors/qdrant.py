@@ -12,15 +12,14 @@ from contextlib import contextmanager
 from secrets import token_urlsafe
 from urllib.parse import urlsplit
 
-import numpy as np
-
-from eunoe.schemas.decisions import Collection, Point, SparseVector, digest_of_text
+from eunoe.schemas.decisions import Collection, Point
 from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
 from eunoe.schemas.ports import Hit, Search
 from eunoe.streams.tracing import step
 from eunoe.workers.stores.redis.connection import tls_refusal
 from eunoe.workers.stores.redis.keys import Keys
-from eunoe.workers.stores.vectors.qdrant_rest import DENSE, SPARSE, Json, Over, QdrantRest, UnexpectedStatus
+from eunoe.workers.stores.vectors.payloads import Json, digest_of, point_of, seq_of
+from eunoe.workers.stores.vectors.qdrant_rest import Over, QdrantRest, UnexpectedStatus
 from eunoe.workers.stores.vectors.qdrant_search import Fetch, Scored, best_of, first_fetch, next_fetch
 from eunoe.workers.stores.vectors.wire import NoAnswer
 
@@ -123,11 +122,13 @@ class QdrantIndex:
 
     async def seqs(self, collection: Collection, key: str, ids: Sequence[str] | None = None) -> Mapping[str, int]:
         """Every point of a conversation, or those of ``ids``: id → seq."""
-        return {id_: int(payload["seq"]) async for id_, payload in self._payloads(collection, key, ids, "seq")}
+        return {id_: seq_of(payload) async for id_, payload in self._payloads(collection, key, ids, "seq")}
 
     async def digests(self, collection: Collection, key: str) -> Mapping[str, str]:
         """Every point of a conversation: id → digest of its text."""
-        return {id_: _digest(payload) async for id_, payload in self._payloads(collection, key, None, "digest", "text")}
+        return {
+            id_: digest_of(payload) async for id_, payload in self._payloads(collection, key, None, "digest", "text")
+        }
 
     async def _payloads(
         self, collection: Collection, key: str, ids: Sequence[str] | None, *fields: str
@@ -139,12 +140,12 @@ class QdrantIndex:
                 yield str(point["id"]), point["payload"] or {}
 
     async def points(self, collection: Collection, key: str) -> list[Point]:
-        """Every point of a conversation, by id, with its vectors as stored."""
+        """Every point of a conversation that can be read, by id, with its vectors as stored."""
         name = self._keys.collection(collection)
         with self._translating_faults():
             stored = self._client.scroll(name, key, payload=True, vectors=True)
-            found = [_point(collection, one) async for one in stored]
-        return sorted(found, key=lambda point: point.id)
+            found = [point_of(collection, one) async for one in stored]
+        return sorted(filter(None, found), key=lambda point: point.id)
 
     async def remove(self, collection: Collection, key: str, ids: Sequence[str]) -> None:
         """Remove points of a conversation and wait; missing ones and those of another conversation are ignored."""
@@ -259,29 +260,3 @@ def _check_embedder(name: str, metadata: Json, embedder: str, dimensions: int) -
             f" not with {embedder} ({dimensions}): set the former again, or rebuild memory with the latter by"
             " `eunoe rebuild --into v2 --set embedding=…` (any new name for v2), then `eunoe promote v2`"
         )
-
-
-def _point(collection: Collection, stored: Json) -> Point:
-    payload, vectors = stored["payload"], stored["vector"]
-    return Point(
-        collection=collection,
-        id=str(stored["id"]),
-        key=payload["key"],
-        born=payload["born"],
-        seq=payload["seq"],
-        text=payload.get("text", ""),
-        dense=np.asarray(vectors[DENSE], "<f4").tobytes(),
-        sparse=_sparse(vectors.get(SPARSE)),
-        digest=payload.get("digest"),
-    )
-
-
-def _sparse(stored: Json | None) -> SparseVector:
-    if stored is None:
-        return SparseVector()
-    return SparseVector(indices=tuple(stored["indices"]), values=tuple(stored["values"]))
-
-
-def _digest(payload: Json) -> str:
-    """The digest of a point's text; points from before there were digests have the text."""
-    return str(payload["digest"]) if "digest" in payload else digest_of_text(payload["text"])

@@ -15,11 +15,9 @@ import orjson
 
 from eunoe.schemas.decisions import Point, SparseVector
 from eunoe.schemas.ports import Search
+from eunoe.workers.stores.vectors.payloads import DENSE, SPARSE, Json, born_of
 from eunoe.workers.stores.vectors.qdrant_search import Fetch, Scored
 from eunoe.workers.stores.vectors.wire import Bounds, HttpResponse, JsonHttpClient, NoAnswer
-
-DENSE: Final = "dense"
-SPARSE: Final = "bm25"
 
 FENCE: Final = "fence"
 """Field of a payload: upserts with a smaller fence are refused."""
@@ -28,8 +26,6 @@ PORT: Final = 6333
 """Qdrant's port of its REST API."""
 PAGE: Final = 1_000
 """Points in one page of a listing."""
-
-Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +73,11 @@ class QdrantRest:
         body: dict[str, Any] = {"points": [_row(point, demands) for point in points]}
         if over is not None:
             body["update_filter"] = {
-                "must": [{"key": "seq", "range": {"lte": over.seq}}],
-                "must_not": [{"key": FENCE, "range": {"gt": over.fence}}],
+                # so that a point without a number is replaced, too
+                "must_not": [
+                    {"key": "seq", "range": {"gt": over.seq}},
+                    {"key": FENCE, "range": {"gt": over.fence}},
+                ],
             }
         await self._send("PUT", f"{_place(collection)}?wait=true", body)
 
@@ -226,4 +225,5 @@ def _query(search: Search, fetch: Fetch) -> Json:
 
 
 def _scored(point: Json) -> Scored:
-    return Scored(str(point["id"]), point["score"], (point.get("payload") or {}).get("born"))
+    payload = point.get("payload")
+    return Scored(str(point["id"]), point["score"], None if payload is None else born_of(payload))
