@@ -152,6 +152,18 @@ def on_stack(settings: Settings, urls: StackUrls) -> Settings:
     )
 
 
+def announced_stores(settings: Settings, own: StackUrls) -> dict[str, str | None]:
+    """The fields of the notice about the stores that are in use, where they are others than those of the directory.
+
+    A cold store is named, for commands read snapshots; a key store is not, for its key is not in the directory.
+    """
+    cold = settings.cold.store or None
+    if cold is not None and "://" not in cold:
+        cold = str(Path(cold).absolute())
+    keys = {} if reveal(settings.keys.store) == own.keys else {"keys": None, "kek_file": None}
+    return {"cold": cold, **keys}
+
+
 def wakeups_url(settings: Settings) -> str | None:
     """The Redis URL over which the embedded broker's new records are reported; `None` for any other broker."""
     url = reveal(settings.redis_url)

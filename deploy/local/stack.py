@@ -211,18 +211,17 @@ class LocalStack:
         self,
         gateway: str | None = None,
         *,
-        own_keys: bool = True,
+        stores: Mapping[str, str | None] | None = None,
         model_endpoint: str | None = None,
         generation: str | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         """Write the notice by which other commands find the stack: clients are admitted from now on.
 
-        ``gateway`` is the URL of the HTTP gateway; ``own_keys``: whether the stack uses the key store of its directory;
-        ``model_endpoint``, ``generation`` and ``settings``: see `StackUrls`.
+        ``gateway`` is the URL of the HTTP gateway; ``stores``: fields of `StackUrls` that name other stores than those
+        of its directory; ``model_endpoint``, ``generation`` and ``settings``: see `StackUrls`.
         """
-        keys = {} if own_keys else {"keys": None, "kek_file": None}
-        more = {"gateway": gateway, "model_endpoint": model_endpoint, "generation": generation, **keys}
+        more = {"gateway": gateway, "model_endpoint": model_endpoint, "generation": generation, **(stores or {})}
         write_notice(self._directory, self.urls.model_copy(update={**more, "settings": dict(settings or {})}))
 
     async def _open_directory(self) -> int:

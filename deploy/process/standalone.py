@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from eunoe.deploy.clients.connect import environment, on_stack
+from eunoe.deploy.clients.connect import announced_stores, environment, on_stack
 from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.erasures import check_store_has_seen_erasures, read_erased
 from eunoe.deploy.clients.key_checks import destroy_again
@@ -36,7 +36,7 @@ from eunoe.deploy.process.erasing import EraserOnDemand
 from eunoe.deploy.process.forked import ForkServer
 from eunoe.deploy.process.supervisor import GatewayProcess, WorkerProcess
 from eunoe.deploy.progress import ReportProgress
-from eunoe.deploy.settings import Settings, reveal
+from eunoe.deploy.settings import Settings
 from eunoe.deploy.settings.deciding import decided
 from eunoe.deploy.settings.sections import KEYS_FILE
 from eunoe.schemas.decisions import Ledger
@@ -179,7 +179,7 @@ def _announce(system: Standalone, given: Settings) -> None:
     gateway, settings, stack = system.gateway, system.settings, system.stack
     stack.announce(
         None if gateway is None else gateway.url,
-        own_keys=reveal(settings.keys.store) == stack.urls.keys,
+        stores=announced_stores(settings, stack.urls),
         model_endpoint=own_endpoint(given, os.environ),
         generation=settings.names.generation if system.workers else None,
         settings=decided(given),

@@ -13,6 +13,7 @@ import pytest
 from eunoe.deploy.cli.up import way_to_find
 from eunoe.deploy.clients.bootstrap import open_clients
 from eunoe.deploy.clients.connect import (
+    announced_stores,
     as_set_for_stack,
     check_not_of_stack,
     connected_settings,
@@ -220,6 +221,23 @@ def test_a_file_that_a_newer_version_wrote_is_not_called_damaged(tmp_path: Path,
     (tmp_path / name).write_text('{"mood": "gay"}')
     with pytest.raises(Refused, match=rf"^a newer version of eunoe wrote \S*{name} \(.*mood: .*\): use that one$"):
         KeptData(tmp_path).begin() if name == "kept.json" else KeyFile(tmp_path / name).add([])
+
+
+@pytest.mark.parametrize(
+    ("given", "found"), [(None, "/own"), ("", None), ("elsewhere", "elsewhere"), ("s3://bucket/a", "s3://bucket/a")]
+)
+def test_commands_find_the_cold_store_that_an_up_was_started_with(
+    given: str | None, found: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = URLS.model_copy(update={"cold": "/own"})
+    monkeypatch.chdir(tmp_path)
+    if given is not None:
+        monkeypatch.setenv("EUNOE_COLD__STORE", given)
+    in_use = on_stack(read_settings(), own)
+    notice = own.model_copy(update=announced_stores(in_use, own))
+    monkeypatch.delenv("EUNOE_COLD__STORE", raising=False)
+    monkeypatch.chdir("/")
+    assert on_stack(read_settings(), notice).cold.store == (str(tmp_path / found) if found == "elsewhere" else found)
 
 
 def test_the_generation_that_an_up_is_at_work_on_is_told(tmp_path: Path) -> None:
