@@ -166,6 +166,19 @@ async def test_a_damaged_document_is_told(client: RedisClient, keys: Keys) -> No
     assert await store.ids("update", KEY, "memories") == {"m1"}, "a repair goes on without reading it"
 
 
+@pytest.mark.parametrize("field", ["applied", "lates", "skipped/x", "outbox/1", "outbox/x"])
+async def test_a_damaged_ledger_is_told(client: RedisClient, keys: Keys, field: str) -> None:
+    store, scope = RedisStore(client, keys), Scope("update", KEY)
+    await store.commit(scope, Commit(expect=0, applied=1))
+    await client.hset(keys.ledger(scope), field, "7x")
+    told = f"the ledger of update of {KEY} was changed; delete it in Redis"
+    with pytest.raises(StateDamaged, match=told):
+        await store.ledger(scope)
+    if field == "applied":
+        with pytest.raises(StateDamaged, match=told):
+            await store.applied(scope)
+
+
 async def test_what_is_read_again_is_unpacked_once_unless_it_was_sealed(
     client: RedisClient, keys: Keys, sealed: RedisStore
 ) -> None:

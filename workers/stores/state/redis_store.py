@@ -27,6 +27,14 @@ from eunoe.workers.stores.documents.sealed_documents import (
 )
 from eunoe.workers.stores.redis.connection import RedisClient, RedisConnection, Script, as_text
 from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.state.ledger_fields import (
+    OUTBOX,
+    commit_words,
+    fence_words,
+    noticing_damage,
+    read_ledger,
+    shown_by,
+)
 
 MAX_LISTED = 1_000
 """Parked sessions that one listing returns at most."""
@@ -37,13 +45,6 @@ _COMMIT = Script.load("commit")
 _LEDGER = Script.load("ledger")
 _RENAME_OUTBOX = Script.load("rename_outbox")
 _PARK = Script.load("park")
-
-ANY = "*"
-"""Stands for any token, in a commit that names none that it was read with."""
-SKIPPED = "skipped/"
-"""Prefix of the fields of a ledger that name skipped sessions."""
-OUTBOX = "outbox/"
-"""Prefix of the field of an unsent outbox; its number follows, so that no other one is marked as sent."""
 
 
 class RedisStore:
@@ -77,7 +78,7 @@ class RedisStore:
         return next(self._tokens)
 
     async def ledger(self, scope: Scope) -> Ledger:
-        """The ledger of a stage; takes one round trip, unless the conversation is cold."""
+        """The ledger of a stage; takes one round trip, unless the conversation is cold. Raises `StateDamaged`."""
         name = self._keys.ledger(scope)
         while True:
             keys = [name, self._keys.stub(scope.key), self._keys.ledger(Scope("intake", scope.key))]
@@ -97,14 +98,19 @@ class RedisStore:
             return await self.ledger(scope)
         outbox = await self._outbox(scope, fields)
         texts = {name: as_text(value) for name, value in fields.items()}
-        ledger = _ledger(texts, outbox, _shown_by(as_text(server), as_text(thawed) or texts.get("thawed", "")))
+        shown = shown_by(as_text(server), as_text(thawed) or texts.get("thawed", ""))
+        with noticing_damage(scope, self._keys, self._redis.host):
+            ledger = read_ledger(texts, outbox, shown)
         await self.documents.note(scope.key, ledger.key)
         return ledger
 
     async def applied(self, scope: Scope) -> int:
         """The number applied last. Where the store shows none, the conversation may be cold: it is brought back."""
         number = await self._redis.command("HGET", self._keys.ledger(scope), "applied")
-        return (await self.ledger(scope)).applied if number is None else int(number)
+        if number is None:
+            return (await self.ledger(scope)).applied
+        with noticing_damage(scope, self._keys, self._redis.host):
+            return int(number)
 
     async def cold_applied(self, scope: Scope) -> int | None:
         """The number applied last of a conversation in the cold store, which stays there; `None` where it is not there.
@@ -125,9 +131,8 @@ class RedisStore:
         if name is None:
             return None
         found = await self.documents.open(outbox_group(scope), {"outbox": fields.pop(name)})
-        if not found:
-            return Outbox(number=int(name.removeprefix(OUTBOX)))
-        return Outbox.from_json(found["outbox"][1])
+        with noticing_damage(scope, self._keys, self._redis.host):
+            return Outbox.from_json(found["outbox"][1]) if found else Outbox(number=int(name.removeprefix(OUTBOX)))
 
     async def commit(self, scope: Scope, commit: Commit) -> str | None:
         """Run the transaction; returns its token, `None` where the fence refuses it."""
@@ -149,9 +154,9 @@ class RedisStore:
             text = commit.outbox.model_dump_json()
             _, outbox = self.documents.seal(key, outbox_group(scope), "outbox", text)
         token = self.new_token()
-        words = _commit_words(commit, token, outbox)
+        words = commit_words(commit, token, outbox)
         writes = self._write_words(scope, commit.writes, places, key)
-        passed = await self._redis.run(_COMMIT, keys, [*words, ttl, *_fence_words(commit, sealed), *writes])
+        passed = await self._redis.run(_COMMIT, keys, [*words, ttl, *fence_words(commit, sealed), *writes])
         return token if passed else None
 
     def _write_words(
@@ -272,46 +277,3 @@ class RedisStore:
         """The first `MAX_LISTED` sessions with parked events, ascending."""
         found = await self._redis.command("ZRANGE", self._keys.parked_numbers(scope), 0, MAX_LISTED - 1)
         return sorted(int(number) for number in found)
-
-
-def _ledger(fields: dict[str, str], outbox: Outbox | None, server: str) -> Ledger:
-    return Ledger(
-        applied=int(fields.get("applied", 0)),
-        skipped=frozenset(int(name.removeprefix(SKIPPED)) for name in fields if name.startswith(SKIPPED)),
-        outbox=outbox,
-        lates=int(fields.get("lates", 0)),
-        server=server,
-        key=fields.get("key", ""),
-        token=fields.get("token", ""),
-    )
-
-
-def _shown_by(server: str, thawed: str) -> str:
-    """`Ledger.server`: the process, and the token of the conversation's last return from the cold store."""
-    return f"{server}/{thawed}"
-
-
-def _commit_words(commit: Commit, token: str, outbox_text: Stored) -> list[str | int | bytes]:
-    outbox = commit.outbox
-    return [
-        commit.expect,
-        commit.applied,
-        token,
-        outbox_text,
-        "" if outbox is None else outbox.number,
-        int(commit.skip),
-        "" if commit.unpark is None else commit.unpark,
-    ]
-
-
-def _fence_words(commit: Commit, sealed: str) -> list[str | int]:
-    """The words of the fence, which ledger and server must still show; ``sealed``: the id of the data key."""
-    server, _, thawed = commit.server.partition("/") if commit.server else ("", "", ANY)
-    return [
-        commit.lates,
-        "" if commit.late is None else commit.late,
-        server if commit.checks_server else "",
-        sealed,
-        thawed,
-        ANY if commit.after is None else commit.after,
-    ]

@@ -15,7 +15,8 @@ from eunoe.workers.stores.documents.sealed_documents import Stored, outbox_group
 from eunoe.workers.stores.redis.connection import RedisClient, RedisConnection, Script
 from eunoe.workers.stores.redis.keys import Keys
 from eunoe.workers.stores.redis.staging import MAX_FIELDS, STAGED_MS, Staging, all_ended
-from eunoe.workers.stores.state.redis_store import OUTBOX, SKIPPED, RedisStore
+from eunoe.workers.stores.state.ledger_fields import OUTBOX, SKIPPED
+from eunoe.workers.stores.state.redis_store import RedisStore
 
 _SWAP = Script.load("swap")
 _FOUND_MORE: Final = -2
