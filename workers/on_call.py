@@ -8,7 +8,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class OnCall:
-    """A function of a spec that is imported when it is called: every command reads all specs, and few build a stage."""
+    """A function of a spec that is imported when it is called: every command reads all specs, and few build a stage.
+
+    The spec imports the function itself under ``TYPE_CHECKING``, so that its type is checked.
+    """
 
     place: str
     """``module:function``."""

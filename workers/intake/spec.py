@@ -1,5 +1,7 @@
 """Spec of stage intake."""
 
+from typing import TYPE_CHECKING
+
 from eunoe.schemas.events import (
     Erase,
     ReplyContext,
@@ -15,14 +17,20 @@ from eunoe.workers.intake.state import TABLES
 from eunoe.workers.on_call import OnCall
 from eunoe.workers.stage import ApplyOrder, StageSpec
 
+if TYPE_CHECKING:
+    from eunoe.workers.intake.build import build, idle_closer
+else:
+    build = OnCall("eunoe.workers.intake.build:build")
+    idle_closer = OnCall("eunoe.workers.intake.build:idle_closer")
+
 SPEC = StageSpec(
     name=NAME,
     purpose="Take in the log: open, number and close sessions; hand on asks",
     consumes=(Utterance, SessionEnded, Erase, UtteranceErased),
     emits=(SessionClosed, ReplyRequested, ReplyContext),
     order=ApplyOrder.POSITION,
-    build=OnCall("eunoe.workers.intake.build:build"),
+    build=build,
     settings={"intake": IntakeSettings},
     tables=TABLES,
-    background=(OnCall("eunoe.workers.intake.build:idle_closer"),),
+    background=(idle_closer,),
 )

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,19 @@ def test_reading_the_specs_imports_no_stage_and_loading_them_all() -> None:
 def test_a_function_of_a_spec_that_is_not_there_is_told_when_the_stage_is_loaded(place: str) -> None:
     with pytest.raises((ImportError, AttributeError), match="nowhere"):
         replace(STAGES["link"], build=OnCall(place)).load()
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_type_checker_reads_the_functions_that_a_spec_calls(stage: str) -> None:
+    (choice,) = (node for node in ast.parse((WORKERS / stage / "spec.py").read_text()).body if isinstance(node, ast.If))
+    checked = {
+        alias.name: f"{node.module}:{alias.name}"
+        for node in choice.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    spec = vars(import_module(f"eunoe.workers.{stage}.spec"))
+    assert {name: value.place for name, value in spec.items() if isinstance(value, OnCall)} == checked
 
 
 def imported(path: Path) -> Iterator[str]:
