@@ -36,8 +36,6 @@ class Timeline(Value):
     retrieved: str
     truncated: bool = False
     """Whether a bound on length or reading cut it: it may begin after the oldest memory or end before the last."""
-    out_of: int | None = 1
-    """The number of timelines to choose from; `None` if more than were enumerated or read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +76,13 @@ def untangle(retrieved: str, around: Neighbourhood, settings: TimelineSettings) 
     past, future = _past(around), _future(around)
     max_steps = settings.max_length - 1
     behind, ahead = past.distance.get(retrieved), future.distance.get(retrieved)
-    if behind is not None and ahead is not None and behind + ahead <= max_steps:
-        paths, out_of = _sample(partial(_paths, retrieved, past, future, max_steps), settings)
-        choices = out_of if _all_read(past.steps) and _all_read(future.steps) else None
-        return [_timeline(path, around, retrieved, False, choices) for path in paths]
-    back, on = _split_steps(max_steps, behind, ahead)
-    cut = partial(_cut_path, retrieved, (past, back), (future, on))
-    return [_timeline(path, around, retrieved, True, None) for path in _draw(cut, settings)]
+    fits = behind is not None and ahead is not None and behind + ahead <= max_steps
+    if fits:
+        paths = _sample(partial(_paths, retrieved, past, future, max_steps), settings)
+    else:
+        back, on = _split_steps(max_steps, behind, ahead)
+        paths = _draw(partial(_cut_path, retrieved, (past, back), (future, on)), settings)
+    return [_timeline(path, around, retrieved, truncated=not fits) for path in paths]
 
 
 def single_memory(retrieved: str) -> Timeline:
@@ -101,14 +99,10 @@ def _starts(around: Neighbourhood, steps: Neighbours) -> list[str]:
     """The memory where all timelines start; empty if it was not read."""
     if around.oldest is not None and around.oldest in steps:
         return [around.oldest]
-    if not _all_read(steps):
+    if any(step not in steps for nexts in steps.values() for step in nexts):
         return []
     orders = {id_: AgeKey(vertex.session, vertex.index, id_) for id_, vertex in around.past.items()}
     return [min(orders, key=orders.__getitem__)]
-
-
-def _all_read(steps: Neighbours) -> bool:
-    return all(step in steps for nexts in steps.values() for step in nexts)
 
 
 def _future(around: Neighbourhood) -> Direction:
@@ -161,12 +155,12 @@ def _branches(direction: Direction, at: str, max_steps: int, seed: str) -> Itera
             yield (step, *rest)
 
 
-def _sample(lay_out: Callable[[str], Iterator[Path]], settings: TimelineSettings) -> tuple[list[Path], int | None]:
+def _sample(lay_out: Callable[[str], Iterator[Path]], settings: TimelineSettings) -> list[Path]:
     found = list(islice(lay_out("0"), settings.max_paths + 1))
     if len(found) > settings.max_paths:
-        return _draw(lambda seed: next(lay_out(seed)), settings), None
+        return _draw(lambda seed: next(lay_out(seed)), settings)
     ranked = sorted(found, key=lambda path: (_rank("path", *path), path))
-    return ranked[: settings.timelines], len(found)
+    return ranked[: settings.timelines]
 
 
 def _draw(draw: Callable[[str], Path], settings: TimelineSettings) -> list[Path]:
@@ -204,6 +198,6 @@ def _rank(seed: str, *ids: str) -> bytes:
     return hashlib.blake2b("\n".join((seed, *ids)).encode(), digest_size=8).digest()
 
 
-def _timeline(path: Path, around: Neighbourhood, retrieved: str, truncated: bool, out_of: int | None) -> Timeline:
+def _timeline(path: Path, around: Neighbourhood, retrieved: str, *, truncated: bool) -> Timeline:
     relations = tuple(around.relation(older, newer) for older, newer in pairwise(path))
-    return Timeline(memories=path, relations=relations, retrieved=retrieved, truncated=truncated, out_of=out_of)
+    return Timeline(memories=path, relations=relations, retrieved=retrieved, truncated=truncated)
