@@ -32,7 +32,7 @@ def split_key(key: str) -> tuple[str, str]:
     return names
 
 
-def derive_id(key: str, session: int, stage: str, index: int | str = 0) -> str:
+def derive_id(key: str, session: int, stage: str, index: int | str) -> str:
     """The UUIDv5 of a stage's product, from conversation key, session number, stage and index in the session."""
     return str(uuid5(_NAMESPACE, f"{key}\n{session}\n{stage}\n{index}"))
 

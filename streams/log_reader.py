@@ -13,15 +13,15 @@ from eunoe.streams.topics import Topic, TopicNames
 
 
 async def read_both(
-    kafka: KafkaSettings, names: TopicNames, begin: Mapping[tuple[str, int], int] | None = None
+    kafka: KafkaSettings, names: TopicNames, begin: Mapping[tuple[str, int], int]
 ) -> AsyncGenerator[Record]:
     """All records of both topics as they are stored; `log` first: else a record could expire before it is read.
 
-    ``begin`` gives the first offset to read, by topic and partition; the default is the first one there is. Raises as
+    ``begin`` gives the first offset to read, by topic and partition; without one it is the first there is. Raises as
     `read_all` does.
     """
     for topic in log_topics(names):
-        first = {partition: offset for (one, partition), offset in (begin or {}).items() if one == topic}
+        first = {partition: offset for (one, partition), offset in begin.items() if one == topic}
         async with aclosing(read_all(kafka, names, topic, begin=first)) as records:
             async for record in records:
                 yield record

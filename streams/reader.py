@@ -64,17 +64,15 @@ async def read_one(kafka: KafkaSettings, names: TopicNames, topic: str, place: t
     return None
 
 
-async def read_partition(
-    kafka: KafkaSettings, names: TopicNames, topic: str, partition: int, *, begin: int = 0
-) -> AsyncGenerator[Record]:
-    """The records that one partition of a topic holds at the call, from offset ``begin`` on.
+async def read_partition(kafka: KafkaSettings, names: TopicNames, topic: str, partition: int) -> AsyncGenerator[Record]:
+    """The records that one partition of a topic holds at the call.
 
     Raises as `read_all` does.
     """
     await partitions_of(kafka, names, [Topic(topic)])
     async with open_consumer(kafka, brief=True) as consumer:
         where = TopicPartition(names.name(topic), partition)
-        (stretch,) = await _stretches(kafka, consumer, [where], {partition: begin})
+        (stretch,) = await _stretches(kafka, consumer, [where], {})
         async with aclosing(_read_stretch(kafka, consumer, stretch)) as stored:
             async for found in stored:
                 yield as_record(topic, found)

@@ -113,10 +113,9 @@ def span(
     *,
     kind: SpanKind = SpanKind.INTERNAL,
     parent: str | None = None,
-    begun_ns: int | None = None,
 ) -> AbstractContextManager[TraceSpan]:
     """A span that is current during the body; see `Tracer.span`."""
-    return _OFF if _tracer is None else _tracer.span(name, kind, attributes, parent, begun_ns)
+    return _OFF if _tracer is None else _tracer.span(name, kind, attributes, parent, None)
 
 
 def step(name: str, attributes: Attributes = _NONE) -> AbstractContextManager[TraceSpan]:

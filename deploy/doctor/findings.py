@@ -55,9 +55,9 @@ class Findings:
         """Add a finding."""
         self.found.append(CheckResult(self.part, level, text, settings or {}))
 
-    def ok(self, text: str, settings: Mapping[str, str] | None = None) -> None:
+    def ok(self, text: str) -> None:
         """Add a fact that is as it should be."""
-        self.add(Level.OK, text, settings)
+        self.add(Level.OK, text)
 
     def note(self, text: str, settings: Mapping[str, str] | None = None) -> None:
         """Add a fact worth knowing."""

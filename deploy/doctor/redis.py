@@ -64,7 +64,7 @@ def _server(about: Mapping[str, object]) -> str:
     return f"{kind} {about.get('valkey_version') or about.get('redis_version', 'of unknown version')}"
 
 
-def check_durability(host: str, config: Mapping[str, str], findings: Findings, *, embedded: bool = False) -> None:
+def check_durability(host: str, config: Mapping[str, str], findings: Findings, *, embedded: bool) -> None:
     """Add the settings with which a server may lose what it acknowledged; ``embedded``: it is that of `eunoe up`."""
     faults = durability_faults(config)
     by_second = config.get("appendonly") == "yes" and config.get("appendfsync") == "everysec"

@@ -118,7 +118,7 @@ class LetterIndex:
             self._forget(next(iter(self._letters)))
 
 
-def is_of(key: str | None, tenant: str, conversations: str = "") -> bool:
+def is_of(key: str | None, tenant: str, conversations: str) -> bool:
     """Whether a letter with this key belongs to a tenant; only a valid key belongs to one, or begins with a prefix."""
     if tenant == ANY_TENANT and not conversations:
         return True

@@ -241,7 +241,7 @@ class Settings(StageSettings, BaseSettings):
         """The prices of the chat model."""
         return Prices(self.model_prompt_price, self.model_completion_price)
 
-    def model_options(self, stage: str | None = None) -> ModelOptions:
+    def model_options(self, stage: str | None) -> ModelOptions:
         """The settings of the chat model, or those of the model of one stage."""
         general = ModelOptions.model_construct(
             model=self.model,

@@ -15,7 +15,7 @@ ERASED = "its utterance was erased"
 NO_INSIGHT = "the last two utterances tell nothing that is worth remembering"
 
 
-def proposal(event: ReplyRequested, known: int, blend: Blend, because: str = "") -> InsightsProposed:
+def proposal(event: ReplyRequested, known: int, blend: Blend, because: str) -> InsightsProposed:
     """The turn's proposal to memory; ``because``: the reason if it is empty."""
     return InsightsProposed(
         tenant=event.tenant,

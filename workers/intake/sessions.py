@@ -73,7 +73,7 @@ def sessions_read(head: Head, incoming: IncomingLine, settings: IntakeSettings) 
 
 
 def on_utterance(
-    known: IntakeState, incoming: IncomingLine, log_time: datetime, settings: IntakeSettings, *, replayed: bool = False
+    known: IntakeState, incoming: IncomingLine, log_time: datetime, settings: IntakeSettings, *, replayed: bool
 ) -> Decision:
     """Decide an utterance: record its id, open or close sessions, request the reply it asks for.
 

@@ -23,7 +23,7 @@ class GuardedPattern:
     Its methods are those of `re.Pattern`.
     """
 
-    def __init__(self, pattern: str, flags: re.RegexFlag = re.NOFLAG) -> None:
+    def __init__(self, pattern: str, flags: re.RegexFlag) -> None:
         self.unguarded = re.compile(pattern, flags)
         self.pieces = pieces_of(pattern, flags)
 
@@ -49,7 +49,7 @@ class GuardedPattern:
         return False
 
 
-def pieces_of(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> tuple[str, ...]:
+def pieces_of(pattern: str, flags: re.RegexFlag) -> tuple[str, ...]:
     """Texts in lower case, one of which is part of each match in an ASCII text; none where a match may lack them.
 
     Raises `re.error` for what is no pattern.

@@ -85,7 +85,7 @@ async def _refuse(ledger: ErasureLedger, request: ErasureRequest, reason: str) -
     return refused
 
 
-def by_conversation(entries: Iterable[Entry], prefix: str = "") -> list[list[Entry]]:
+def by_conversation(entries: Iterable[Entry], prefix: str) -> list[list[Entry]]:
     """The entries of each conversation together, in their order; conversations in the order of their first ones.
 
     ``prefix``: of the keys of those that are wanted.

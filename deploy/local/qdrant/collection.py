@@ -80,7 +80,7 @@ class Collections:
     creation or deletion, and is removed at the start.
     """
 
-    def __init__(self, directory: Path, *, replaceable: bool = False) -> None:
+    def __init__(self, directory: Path, *, replaceable: bool) -> None:
         """``replaceable``: all points are about to be written again; what cannot be opened is then removed."""
         self._directory = directory
         self._replaceable = replaceable

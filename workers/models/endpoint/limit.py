@@ -13,7 +13,7 @@ class InFlightLimit:
     Urgent calls that wait go before bulk calls; within a kind the order is first come, first served.
     """
 
-    def __init__(self, total: int = 200, reserved: int = 20) -> None:
+    def __init__(self, total: int, reserved: int) -> None:
         if total < 1 or not 0 <= reserved < total:
             raise ValueError(f"a limit of {total} calls cannot keep {reserved} of them free")
         self._total = total

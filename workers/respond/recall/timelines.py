@@ -69,7 +69,7 @@ async def show_timelines(
     key: str,
     timelines: Sequence[Timeline],
     scores: Mapping[str, float],
-    at: datetime | None = None,
+    at: datetime | None,
     parse: Callable[[str], Memory] = Memory.from_json,
 ) -> list[ShownTimeline]:
     """Timelines with their memories; those with a missing memory are left out. ``at``: event time of the ask."""

@@ -33,10 +33,10 @@ class CachedKeys:
     Tombstones are kept as long: they never change.
     """
 
-    def __init__(self, store: KeyStore, ttl_s: float = CACHE_S, timer: Callable[[], float] = monotonic) -> None:
+    def __init__(self, store: KeyStore, timer: Callable[[], float] = monotonic) -> None:
         self.store = store
-        self._current: TTLCache[str, DataKey] = TTLCache(CACHED, ttl_s, timer)
-        self._by_id: TTLCache[str, DataKey | Destroyed] = TTLCache(CACHED, ttl_s, timer)
+        self._current: TTLCache[str, DataKey] = TTLCache(CACHED, CACHE_S, timer)
+        self._by_id: TTLCache[str, DataKey | Destroyed] = TTLCache(CACHED, CACHE_S, timer)
         self._asked: dict[tuple[str, str], asyncio.Future[Any]] = {}
         self._changes = 0
         """Number of changes of keys in this process: an answer that was on its way during one is not cached."""

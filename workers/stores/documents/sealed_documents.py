@@ -70,7 +70,7 @@ class SealedDocuments:
     ``keys`` `None`: new ones are not sealed, and sealed ones are waited for. ``packs``: whether new ones are packed.
     """
 
-    def __init__(self, keys: CachedKeys | None, store: str, *, packs: bool = True) -> None:
+    def __init__(self, keys: CachedKeys | None, store: str, *, packs: bool) -> None:
         self._keys = keys
         self._store = store
         self._packs = packs
