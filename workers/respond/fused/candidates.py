@@ -14,7 +14,7 @@ from eunoe.schemas.replies import LeftOut, LeftOutReason, Source
 from eunoe.workers.respond.context import memory_row
 from eunoe.workers.respond.fused.layout import timeline_tokens
 from eunoe.workers.respond.fused.packing import DIGITS
-from eunoe.workers.respond.fused.scoring import ScoringInput
+from eunoe.workers.respond.fused.scoring_input import ScoringInput
 from eunoe.workers.respond.fused.units import Order, PackedUnit, ScoredPassage, tokens_of
 from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.histories import history_source, is_model_written, note, outdated

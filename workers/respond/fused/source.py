@@ -22,7 +22,8 @@ from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.fused.candidates import CandidateScores
 from eunoe.workers.respond.fused.day_sessions import sessions_of_days
 from eunoe.workers.respond.fused.packing import choose
-from eunoe.workers.respond.fused.scoring import QuestionFeatures, ScoringInput, score_passages
+from eunoe.workers.respond.fused.scoring import QuestionFeatures, score_passages
+from eunoe.workers.respond.fused.scoring_input import ScoringInput
 from eunoe.workers.respond.fused.units import Candidate
 from eunoe.workers.respond.fused.weights import FeatureWeights
 from eunoe.workers.respond.hints import QuestionHints, read_question

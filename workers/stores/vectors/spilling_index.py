@@ -8,7 +8,8 @@ from eunoe.schemas.decisions import Collection, Point
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.ports import Search
 from eunoe.workers.stores.state.spill_tables import Spill, SpillTable
-from eunoe.workers.stores.vectors.memory_index import Group, HeldPoint, MemoryIndex
+from eunoe.workers.stores.vectors.memory_index import MemoryIndex
+from eunoe.workers.stores.vectors.point_group import Group, HeldPoint
 
 HELD_BYTES: Final = 2_000_000
 """Bytes of points that wait in memory for the next write into the file."""

@@ -12,18 +12,8 @@ from eunoe.workers.text.caches import cached_by_length, cached_by_word
 from eunoe.workers.text.foreign import is_foreign
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.words import NUMBER_WORDS
-from eunoe.workers.update.english.lexicon import (
-    DATED,
-    END_PHRASES,
-    ENDERS,
-    LIGHT,
-    LOOKING_BACK,
-    NEGATORS,
-    PAST,
-    PLANNED,
-    STANCE,
-    WISHED,
-)
+from eunoe.workers.update.english.lexicon import DATED, LIGHT, LOOKING_BACK, PAST, PLANNED, STANCE, WISHED
+from eunoe.workers.update.english.negation import DENYING, may_negate, negates
 from eunoe.workers.update.english.subjects import BREAK, WORD, Subject, bare, read_subject
 
 T = TypeVar("T")
@@ -49,15 +39,6 @@ _JOINTS = frozenset(
         "if",
     ]
 )
-_BROKEN = ("don t", "doesn t", "didn t", "isn t", "won t", "can t")
-"""Negations without their apostrophe."""
-_MERELY = ("not just", "not only", "not merely", "not simply")
-_ARTICLES = frozenset(["a", "an", "the"])
-_MAY_NEGATE = NEGATORS | ENDERS | {phrase.split()[0] for phrase in (*_BROKEN, *END_PHRASES)}
-"""The words that a negation begins with, but those on "n't"."""
-_DENYING = NEGATORS | ENDERS
-_GETTING = frozenset(["get", "gets", "getting", "got", "gotten", "be", "being"])
-"""Words before "lost" that mean absorbed or astray: nothing ends."""
 _SAID = ' said: "'
 _QUOTED = re.compile(rf'\A(?P<who>[^"]{{1,110}}?){_SAID}(?P<what>.*)"\Z', re.DOTALL)
 _MAX_SHARED_CHARS = 40
@@ -171,13 +152,13 @@ class ParsedSentence:
     @cached_property
     def may_deny(self) -> bool:
         """Whether a word of it may negate what follows, or it is so long that not all of it was read."""
-        negating = any(_may_negate(word) for word in WORD.findall(self.plain))
+        negating = any(may_negate(word) for word in WORD.findall(self.plain))
         return negating or len(self.text) > MAX_SENTENCE_CHARS
 
     @cached_property
     def denials(self) -> frozenset[str]:
         """The words that deny or end something, also what stands before them: "the meeting was cancelled"."""
-        return _DENYING.intersection(WORD.findall(self.plain))
+        return DENYING.intersection(WORD.findall(self.plain))
 
     @cached_property
     def numbers(self) -> frozenset[str]:
@@ -250,7 +231,7 @@ def _words(tokens: list[str], names: Collection[str]) -> list[SentenceWord]:
             continue
         if token in _JOINTS:
             negated = False
-        elif _may_negate(token) and _negates(tokens, place):
+        elif may_negate(token) and negates(tokens, place):
             negated = True
             continue
         found.append(_word(token, names, spelled, negated))
@@ -275,26 +256,6 @@ def _plain_word(token: str, negated: bool) -> SentenceWord:
 @cached_by_word(500, 2_048)
 def _shared_word(token: str, stem: str, negated: bool) -> SentenceWord:
     return SentenceWord(token, stem, negated)
-
-
-def _may_negate(word: str) -> bool:
-    return word in _MAY_NEGATE or word.endswith("n't")
-
-
-def _negates(tokens: list[str], place: int) -> bool:
-    """Whether a word that may negate does so among the others."""
-    word = tokens[place]
-    phrase = " ".join(tokens[place : place + 3])
-    before = tokens[place - 1] if place else ""
-    if phrase.startswith(_MERELY) or (word == "no" and before in _ARTICLES) or (word == "lost" and before in _GETTING):
-        return False
-    return (
-        word in NEGATORS
-        or word in ENDERS
-        or word.endswith("n't")
-        or phrase.startswith(_BROKEN)
-        or phrase.startswith(END_PHRASES)
-    )
 
 
 def _content_stem(token: str, names: Collection[str]) -> str:

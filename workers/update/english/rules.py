@@ -3,30 +3,17 @@
 import re
 from collections.abc import Callable, Sequence, Set
 
-from eunoe.workers.text.terms import terms
 from eunoe.workers.text.vital import is_vital
-from eunoe.workers.text.words import weight
+from eunoe.workers.update.english.completion import completed, telling
 from eunoe.workers.update.english.contradiction import SUSPICION_THRESHOLD, find_contradiction
 from eunoe.workers.update.english.figures import changed_measure, older
 from eunoe.workers.update.english.holders import has_died
-from eunoe.workers.update.english.lexicon import (
-    ANTONYMS,
-    COMPLETIONS,
-    HEALTH,
-    HEALTH_DENIED,
-    PARTNERS,
-    PENDING,
-    STANCE,
-    TROUBLES,
-    WEAK_COMPLETIONS,
-)
+from eunoe.workers.update.english.lexicon import ANTONYMS, HEALTH, HEALTH_DENIED, PARTNERS
 from eunoe.workers.update.english.parsing import ParsedSentence, parse_sentence
 from eunoe.workers.update.english.slots import changed_slot, marital, quit_something, slots
 from eunoe.workers.update.english.transitions import first_time, habit_ended, last_word, matter_settled, state_changed
 from eunoe.workers.update.operator import Operation, OperationPair, OperationVerdict
 
-NEAR = 5
-MIN_WEIGHT = 3
 COVERED = 0.8
 SHORT = 7
 FEW = 3
@@ -115,65 +102,17 @@ def _begins(old: ParsedSentence) -> bool:
 
 
 def _completed(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
-    """DELETE if a trouble or a pending matter is over: both have a cue beside the same word.
-
-    Whoever has recovered is in no trouble any more; what they have finished may be another matter.
-    """
+    """DELETE if a trouble or a pending matter of a short old sentence is over."""
     if new.planned or new.wished or new.looks_back or max(len(old.stems), len(new.stems)) > SHORT:
         return None
-    if not (_names(old, new.other) and _names(new, old.other)):
-        return None
-    if old.other == new.other and not new.may_be_of(old):
-        return None
-    people = frozenset(terms(f"{old.other} {new.other}"))
-    for stem in sorted(_telling(old) & _telling(new)):
-        if _beside(old, stem, TROUBLES if stem in people else TROUBLES | PENDING) and _ends(new, stem):
-            return OperationVerdict(Operation.DELETE, f"what is told of {stem!r} is over")
-    return None
+    because = completed(old, new)
+    return OperationVerdict(Operation.DELETE, because) if because else None
 
 
 def _died(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     """REPLACE if the pet that a short old sentence names has died: the new one is about the pet, not its owner."""
     because = has_died(old, new) if old.size <= SHORT else ""
     return OperationVerdict(Operation.REPLACE, because) if because else None
-
-
-def _telling(text: ParsedSentence) -> frozenset[str]:
-    return frozenset(w.stem for w in text.words if w.stem and weight(w.text) >= MIN_WEIGHT and not STANCE.match(w.text))
-
-
-def _names(text: ParsedSentence, other: str) -> bool:
-    """Whether the text mentions ``other``, of several words the last, or ``other`` is empty."""
-    last = other.rpartition(" ")[2]
-    return not other or any(word.text.removesuffix("'s") == last for word in text.words)
-
-
-def _beside(text: ParsedSentence, stem: str, cues: frozenset[str]) -> bool:
-    places = [place for place, word in enumerate(text.words) if word.stem == stem]
-    return any(
-        word.text in cues and not word.negated and any(abs(place - spot) <= NEAR for spot in places)
-        for place, word in enumerate(text.words)
-    )
-
-
-def _ends(text: ParsedSentence, stem: str) -> bool:
-    """Whether a cue of completion is near the word.
-
-    A weak cue counts only after a form of "to be" or a similar verb.
-    """
-    places = [place for place, word in enumerate(text.words) if word.stem == stem]
-    for place, word in enumerate(text.words):
-        if word.text not in COMPLETIONS or word.negated or word.stem == stem:
-            continue
-        near = any(abs(place - spot) <= NEAR for spot in places)
-        if near and (word.text not in WEAK_COMPLETIONS or _said_of(text, place)):
-            return True
-    return False
-
-
-def _said_of(text: ParsedSentence, place: int) -> bool:
-    before = {word.text for word in text.words[max(0, place - 2) : place]}
-    return bool(before & {"is", "are", "was", "were", "feels", "feel", "got", "gets", "all", "been", "has", "it's"})
 
 
 def _contained(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
@@ -195,7 +134,7 @@ def _names_all(old: ParsedSentence, new: ParsedSentence) -> bool:
 
 def _exchanged(old: ParsedSentence, new: ParsedSentence, but: Set[str] = frozenset()) -> bool:
     """Whether each has a telling word, ``but`` for some, that the other lacks: one thing stands in another's place."""
-    return bool(_telling(old) - new.stems - but and _telling(new) - old.stems - but)
+    return bool(telling(old) - new.stems - but and telling(new) - old.stems - but)
 
 
 def _has_all(new: ParsedSentence, old: ParsedSentence) -> bool:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from eunoe.schemas.events import Line, Provenance
 from eunoe.schemas.memory import Segment
 from eunoe.workers.models.local.vectors import levels, unit_of_levels
-from eunoe.workers.respond.fused.scoring import ScoringInput
+from eunoe.workers.respond.fused.scoring_input import ScoringInput
 from eunoe.workers.respond.recall.feature_cache import SegmentFeatures
 from eunoe.workers.respond.recall.packed_segments import JoinedPassages, StoredSegment, pack_segment
 from eunoe.workers.respond.recall.passages import feature_matrix, segment_passages, text_features

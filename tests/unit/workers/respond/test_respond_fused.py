@@ -25,7 +25,8 @@ from eunoe.workers.compress.tables import SEGMENTS
 from eunoe.workers.compress.tables import STATS as SEGMENT_STATS
 from eunoe.workers.link.settings import TimelineSettings
 from eunoe.workers.respond.context import Context, fold
-from eunoe.workers.respond.fused.scoring import QuestionFeatures, ScoringInput, score_passages
+from eunoe.workers.respond.fused.scoring import QuestionFeatures, score_passages
+from eunoe.workers.respond.fused.scoring_input import ScoringInput
 from eunoe.workers.respond.fused.source import FusedSource
 from eunoe.workers.respond.fused.weights import FeatureWeights
 from eunoe.workers.respond.hints import read_question
