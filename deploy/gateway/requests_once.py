@@ -61,8 +61,18 @@ async def noted(call: Call, name: str, note: RequestNote, *, field: str, needed:
         if needed:
             raise
         return note
-    if before is None:
-        return note
+    return note if before is None else _of_the_same(note, before, field)
+
+
+async def check_unused(call: Call, name: str, note: RequestNote, *, field: str) -> None:
+    """Raise `Problem` as `noted` does, and keep nothing; without the store nothing is raised."""
+    with suppress(Unavailable):
+        if (before := await call.gateway.notes.read(name)) is not None:
+            _of_the_same(note, before, field)
+
+
+def _of_the_same(note: RequestNote, before: str, field: str) -> RequestNote:
+    """The note that was there before, if it is of the same request; raises `Problem` (409)."""
     found = RequestNote.from_json(before)
     if found.digest != note.digest:
         raise used_before(field)

@@ -18,6 +18,7 @@ from eunoe.deploy.gateway.lookups import SEARCH_COST
 from eunoe.deploy.gateway.problems import Problem, not_found, unavailable
 from eunoe.deploy.gateway.requests_once import (
     RequestNote,
+    check_unused,
     digest_of_body,
     note_name,
     noted,
@@ -105,12 +106,21 @@ async def _send_ask(call: Call, body: AskBody, resources: AsyncExitStack) -> Sen
 
 
 async def _claimed(call: Call, body: AskBody, fresh: RequestNote, names: tuple[str, str]) -> RequestNote:
-    """The note of an ask with ids of the client; its utterance must not have the id of another utterance, either."""
+    """The note of an ask with ids of the client; its utterance must not have the id of another utterance, either.
+
+    Raises `Problem` (409), and keeps neither id then: the ask may come again with another one in place of that which is
+    named.
+    """
     name, utterance_id = names
+    places = {
+        name: "request_id" if body.request_id else "utterance_id",
+        note_name(call, "utterance", utterance_id): "utterance_id",
+    }
+    await asyncio.gather(*(check_unused(call, place, fresh, field=field) for place, field in places.items()))
     needed = body.at is None
-    asked = noted(call, name, fresh, field="request_id" if body.request_id else "utterance_id", needed=needed)
-    said = noted(call, note_name(call, "utterance", utterance_id), fresh, field="utterance_id", needed=needed)
-    note, _ = await asyncio.gather(asked, said)
+    note, _ = await asyncio.gather(
+        *(noted(call, place, fresh, field=field, needed=needed) for place, field in places.items())
+    )
     return note
 
 

@@ -181,6 +181,24 @@ async def test_an_ask_with_the_id_of_another_utterance_is_a_conflict_and_nothing
     assert len(said(gateway)) == logged
 
 
+@pytest.mark.parametrize(
+    ("used", "named", "instead"),
+    [
+        ({"request_id": "r2", "utterance_id": "q1"}, "utterance_id", {"request_id": "r2", "utterance_id": "q2"}),
+        ({"request_id": "r1", "utterance_id": "q2"}, "request_id", {"request_id": "r2", "utterance_id": "q2"}),
+    ],
+)
+async def test_a_refused_ask_is_taken_with_another_id_in_place_of_the_one_that_is_named(gateway, used, named, instead):
+    first, next_ = ({"text": f"Where does Ann {verb}?", "speaker": "Ben"} for verb in ("live", "work"))
+    async with gateway.client() as client:
+        await told(client)
+        await client.post(f"{C}/asks", json={**first, "request_id": "r1", "utterance_id": "q1"})
+        refused = await client.post(f"{C}/asks", json={**next_, **used})
+        taken = await client.post(f"{C}/asks", json={**next_, **instead})
+    assert (refused.status_code, refused.json()["detail"].endswith(f"choose another {named}")) == (409, True)
+    assert taken.status_code == 200, taken.text
+
+
 async def test_an_ask_with_an_id_that_was_used_before_the_notes_is_a_conflict(gateway):
     async with gateway.client() as client:
         await told(client)
