@@ -1,4 +1,4 @@
-"""A stage: its decision, the settings and ports it is built from, its place in the pipeline, and its tables."""
+"""A stage: its decision, the settings and ports it is built from, and its place in the pipeline."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
 from eunoe.schemas.base import Contract, Value
-from eunoe.schemas.decisions import Collection, Decision, Outcome, Point, Work
+from eunoe.schemas.decisions import Decision, Outcome, Point, Work
 from eunoe.schemas.events import ConversationEvent, SessionSkipped
 from eunoe.schemas.model_ports import Compressor, Embedder, LanguageModel
 from eunoe.schemas.ports import StateStore, VectorIndex
@@ -14,6 +14,7 @@ from eunoe.schemas.position_ports import LogPositions
 from eunoe.streams.record import Publisher
 from eunoe.streams.topics import TOPICS, Topic, topics_of
 from eunoe.workers.on_call import OnCall
+from eunoe.workers.tables import StageTables
 
 SettingsT = TypeVar("SettingsT", bound=Value)
 
@@ -139,47 +140,6 @@ class PeriodicTask:
     """One round; may raise `Unavailable`."""
     interval_s: float
     """Seconds between two rounds."""
-
-
-# ---- its tables
-
-
-@dataclass(frozen=True, slots=True)
-class IndexEntry:
-    """The expected state of one document's point in the vector index."""
-
-    id: str
-    text: str
-    oldest: int
-    """The session that its point was first written in."""
-    newest: int
-    """The session that changed the document last: the point is of this one, or of an earlier one that said the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Indexed:
-    """A table whose documents stand in the vector index."""
-
-    collection: Collection
-    table: str
-    entry: Callable[[str], IndexEntry | None]
-    """Gives the entry of a document (JSON), or `None` for a document without a point."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageTables:
-    """The tables of a stage."""
-
-    digested: tuple[str, ...] = ()
-    """Tables on which two runs over the same input agree; they are part of the state digest."""
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    """Tables that are not part of the digest → the reason."""
-    indexed: tuple[Indexed, ...] = ()
-
-    @property
-    def all(self) -> tuple[str, ...]:
-        """The names of all tables."""
-        return (*self.digested, *self.left_out)
 
 
 # ---- its place in the pipeline

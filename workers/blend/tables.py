@@ -1,6 +1,6 @@
 """The tables of stage blend."""
 
-from eunoe.workers.stage import StageTables
+from eunoe.workers.tables import StageTables
 
 NAME = "blend"
 TURNS = "turns"

@@ -3,7 +3,7 @@
 import orjson
 
 from eunoe.schemas.decisions import Collection as Points
-from eunoe.workers.stage import Indexed, IndexEntry, StageTables
+from eunoe.workers.tables import Indexed, IndexEntry, StageTables
 
 NAME = "compress"
 SEGMENTS, TERMS, STATS, READINGS = "segments", "terms", "stats", "readings"

@@ -8,7 +8,8 @@ from typing import Protocol
 from eunoe.schemas.decisions import Collection, Scope, digest_of_text
 from eunoe.schemas.errors import StateDamaged
 from eunoe.schemas.ports import ParkingLot, StateStore, Tables, VectorIndex
-from eunoe.workers.stage import ApplyOrder, Indexed, IndexEntry, StageSpec
+from eunoe.workers.stage import ApplyOrder, StageSpec
+from eunoe.workers.tables import Indexed, IndexEntry
 
 
 class Disagreement(StrEnum):

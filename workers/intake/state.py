@@ -7,7 +7,7 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.events import Line
 from eunoe.workers.intake.erased import ERASED
 from eunoe.workers.intake.head import Head
-from eunoe.workers.stage import StageTables
+from eunoe.workers.tables import StageTables
 
 HEAD, LINES, SEEN, RING, CLOSED, ERASURES = "head", "lines", "seen", "ring", "closed", "erasures"
 NAMES = "names"

@@ -14,7 +14,7 @@ from pydantic import Field
 from eunoe.schemas.base import Identifier, Value
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.relations import Relation
-from eunoe.workers.stage import StageTables
+from eunoe.workers.tables import StageTables
 
 NAME = "link"
 VERTICES, NEWER, EDGES, PARENTS, COMPONENTS, STATS = "vertices", "newer", "edges", "parents", "components", "stats"

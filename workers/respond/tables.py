@@ -1,6 +1,6 @@
 """The tables of stage respond."""
 
-from eunoe.workers.stage import StageTables
+from eunoe.workers.tables import StageTables
 
 NAME = "respond"
 CITED = "cited"

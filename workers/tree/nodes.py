@@ -6,7 +6,7 @@ from pydantic import Field
 from eunoe.schemas.base import Identifier, Name, Time, Value, absent
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.events import Provenance
-from eunoe.workers.stage import Indexed, IndexEntry, StageTables
+from eunoe.workers.tables import Indexed, IndexEntry, StageTables
 
 NAME = "tree"
 CODE = "tree/3"

@@ -3,7 +3,7 @@
 import orjson
 
 from eunoe.schemas.decisions import Collection
-from eunoe.workers.stage import Indexed, IndexEntry, StageTables
+from eunoe.workers.tables import Indexed, IndexEntry, StageTables
 
 NAME = "update"
 MEMORIES, CURRENT, TERMS, STATS = "memories", "current", "terms", "stats"

@@ -6,7 +6,8 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Decision, Put, Work
 from eunoe.schemas.events import SessionSegmented
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.stage import ApplyOrder, Dependencies, Stage, StageSpec, StageTables, skip_session
+from eunoe.workers.stage import ApplyOrder, Dependencies, Stage, StageSpec, skip_session
+from eunoe.workers.tables import StageTables
 
 NAME = "wordcount"
 WORDS = "words"
