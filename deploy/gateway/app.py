@@ -2,6 +2,7 @@
 
 import logging
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Final
@@ -28,7 +29,7 @@ from eunoe.deploy.gateway.page.assets import assets
 from eunoe.deploy.gateway.problems import Problem, unavailable
 from eunoe.deploy.gateway.routing import ROUTES, Found, Route, find_route
 from eunoe.deploy.gateway.sse import EventStream
-from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.errors import EunoeError, Refused, Unavailable
 from eunoe.schemas.versions import newer_fault
 from eunoe.streams.publisher import MessageTooLarge
 from eunoe.streams.tracing import TRACE_HEADER, SpanKind, TraceSpan, span
@@ -138,6 +139,8 @@ class GatewayApp:
         call = Call(request, self.gateway, caller, found.path, id_)
         if self.mcp is not None:  # else it was counted at /mcp, as the call of a tool
             await call.admit(1)
+        with suppress(EunoeError):  # the log of before takes events on while the live one is not known
+            await call.live()  # what only adds to the log would go into a closed one for ever
         return call
 
     async def _caller(self, request: Request) -> Caller:

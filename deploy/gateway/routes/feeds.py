@@ -24,7 +24,7 @@ from eunoe.schemas.identity import split_key
 from eunoe.schemas.memory import MemoriesChanged, MemoriesDerived
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
-from eunoe.streams.feed import Subscription
+from eunoe.streams.feed import Subscription, Takes
 from eunoe.streams.record import Record
 from eunoe.streams.sealed.records import open_record
 from eunoe.streams.settings import partition_of
@@ -35,9 +35,8 @@ _ID: Final = re.compile(FEED_PLACE)
 
 async def follow_conversation(call: Call) -> EventStream:
     """The sessions of one conversation as they become memory, and word that it was derived again."""
-    partitions = await call.gateway.log().partitions(Topic.CHANGES)
     key = call.key.encode()
-    return await _stream(call, [partition_of(key, partitions)], lambda found: found == key)
+    return await _stream(call, lambda number: [partition_of(key, number)], lambda found: found == key)
 
 
 async def follow_all(call: Call) -> EventStream:
@@ -47,7 +46,7 @@ async def follow_all(call: Call) -> EventStream:
     def takes(key: bytes | None) -> bool:
         return key is not None and key.startswith(tenant) and call.caller.may_use(_conversation_of(key))
 
-    return await _stream(call, list(range(await call.gateway.log().partitions(Topic.CHANGES))), takes)
+    return await _stream(call, lambda number: list(range(number)), takes)
 
 
 def _conversation_of(key: bytes) -> str:
@@ -97,18 +96,20 @@ def _begin_of(place: FeedPlace | None, partitions: list[int]) -> dict[int, int |
     return dict(place.offsets)
 
 
-async def _stream(call: Call, partitions: list[int], takes: Callable[[bytes | None], bool]) -> EventStream:
+async def _stream(call: Call, wanted: Callable[[int], list[int]], takes: Takes) -> EventStream:
+    """The stream of those partitions that are ``wanted`` of so many."""
     query = call.query(StreamQuery)
     given = call.request.headers.get("last-event-id"), query.last_event_id
     places = [read_feed_place(text) for text in given if text is not None]
     place = places[0] if places else None
     async with AsyncExitStack() as opened:
         opened.enter_context(call.gateway.streams.counted(call.caller))
-        live = await call.live()
+        live, log = await call.live(), call.gateway.log()  # in this order: the look may bring another log
+        partitions = wanted(await log.partitions(Topic.CHANGES))
         # places of another feed say nothing here: it may even have had another number of partitions
         stale = place is not None and place.feed != feed_name(live)
         begin = _begin_of(None if stale else place, partitions)
-        feed = await opened.enter_async_context(call.gateway.log().subscribe(Topic.CHANGES, begin, takes))
+        feed = await opened.enter_async_context(log.subscribe(Topic.CHANGES, begin, takes))
         if feed.backlog is not None:  # streams wait in line however many they are: their number is bounded itself
             await call.admit(READ_COST)
             feed.turn = partial(call.gateway.resumptions.turn, call.caller)

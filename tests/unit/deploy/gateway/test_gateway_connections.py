@@ -3,6 +3,8 @@
 import asyncio
 import json
 from contextlib import suppress
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -10,6 +12,7 @@ import pytest
 from redis.asyncio import Redis
 
 from eunoe.deploy.gateway import kafka, redis
+from eunoe.deploy.gateway.ports import LiveState
 from eunoe.deploy.gateway.redis import RedisLiveStates
 from eunoe.deploy.settings import Settings
 from eunoe.deploy.settings.sections import GatewaySettings
@@ -17,7 +20,8 @@ from eunoe.schemas.errors import EunoeError, Misconfigured, Unavailable
 from eunoe.streams.publisher import MessageTooLarge
 from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import Topic, TopicNames
-from tests.support.gateway import TestGateway, make_gateway, told
+from tests.support.gateway import InMemoryGatewayLog, TestGateway, make_gateway, told
+from tests.support.in_memory import make_pipeline
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -246,6 +250,33 @@ async def test_a_move_whose_first_client_leaves_is_tried_by_the_next(moves):
     moves.gate.set()
     assert (await second).generation
     assert moves.tried == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "content_type"),
+    [
+        (f"{C}/events", BODY, "application/json"),
+        ("/v1/events", BODY[:-1] + b', "conversation_id": "c"}', "application/x-ndjson"),
+        (f"{C}/asks", b'{"text": "Where does Ann live?", "speaker": "Ben"}', "application/json"),
+    ],
+)
+async def test_what_is_sent_goes_to_the_log_that_is_live_where_nothing_was_read_since_it_changed(
+    tmp_path, path, body, content_type
+):
+    gateway = make_gateway(tmp_path)
+    new = InMemoryGatewayLog(make_pipeline())
+    in_use = [gateway.log]
+
+    async def live() -> LiveState:
+        in_use[:] = [new]
+        return gateway.states.state
+
+    gateway.app.gateway = replace(gateway.app.gateway, log=lambda: in_use[0], states=SimpleNamespace(live=live))
+    async with gateway.client() as client:
+        taken = await client.post(path, content=body, headers={"Content-Type": content_type})
+    assert taken.status_code in (200, 202), taken.text
+    assert gateway.pipeline.events(Topic.CONVERSATIONS) == []
+    assert len(new.pipeline.events(Topic.CONVERSATIONS)) == 1
 
 
 class StandInPublisher:
