@@ -43,24 +43,24 @@ _TOLD = frozenset(
 )
 
 
-def states_self(text: str, words: AbstractSet[str] | None = None) -> bool:
+def states_self(text: str, words: AbstractSet[str]) -> bool:
     """Whether the text states something of its speaker, in the first person.
 
-    ``words``: its words in lower case, where they are known; they save most searches.
+    ``words``: its words in lower case; they save most searches.
     """
     return _may(text, words, _SELF) and _STATES.search(text) is not None
 
 
-def wishes(text: str, words: AbstractSet[str] | None = None) -> bool:
+def wishes(text: str, words: AbstractSet[str]) -> bool:
     """Whether the text says how its speaker always, never or whenever wants things to be; ``words`` as above."""
     return _may(text, words, _WILL) and _WISH.search(text) is not None
 
 
-def instructs(text: str, words: AbstractSet[str] | None = None) -> bool:
+def instructs(text: str, words: AbstractSet[str]) -> bool:
     """Whether it tells the one spoken to how to reply from now on, or what its speaker prefers; ``words`` as above."""
     return _may(text, words, _TOLD) and _INSTRUCTION.search(text) is not None
 
 
-def _may(text: str, words: AbstractSet[str] | None, needed: frozenset[str]) -> bool:
+def _may(text: str, words: AbstractSet[str], needed: frozenset[str]) -> bool:
     """Whether a pattern may match: it needs one of these words, or a script without spaces."""
-    return words is None or not text.isascii() or not words.isdisjoint(needed)
+    return not text.isascii() or not words.isdisjoint(needed)
