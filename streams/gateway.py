@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from http import HTTPStatus
 from inspect import isawaitable
@@ -31,6 +31,8 @@ _STREAM_READ_S: Final = 45.0
 _WAIT_LESS_S: Final = 1.0
 _LONGEST_WAIT_S: Final = 99_999.0
 """The longest wait that the header ``Prefer`` can name; the gateway has a limit of its own."""
+_AT_ONCE: Final = 32
+"""Requests that are under way at once: a thousand connections opened together would all be too slow to open."""
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 2.0
 
@@ -136,6 +138,7 @@ class GatewayConnection:
             transport=transport,
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),
         )
+        self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def __aenter__(self) -> Self:
         return self
@@ -150,22 +153,24 @@ class GatewayConnection:
     async def request(self, request: GatewayRequest, timeout: float) -> bytes:
         """The body of the answer; sends again what may succeed then, for at most ``timeout`` seconds.
 
-        Raises `GatewayRefused`, `GatewayFailed` (504 where the gateway itself had no answer in time), and `Unavailable`
+        Of requests whose answer is not waited for, a bounded number is under way at once; others wait for their turn
+        within their time. Raises `GatewayRefused`, `GatewayFailed` (504 where the gateway itself had no answer in time), and `Unavailable`
         where none came from it.
         """
 
         async def attempt() -> bytes:
             headers = await self._headers(request.headers_of(timeout))
             limits = httpx2.Timeout(timeout, connect=_CONNECT_S, read=None if request.waits else _READ_S)
-            with self._transient():
-                answer = await self._http.request(
-                    request.method,
-                    request.path,
-                    json=request.body,
-                    params=request.query,
-                    headers=headers,
-                    timeout=limits,
-                )
+            async with nullcontext() if request.waits else self._turns:
+                with self._transient():
+                    answer = await self._http.request(
+                        request.method,
+                        request.path,
+                        json=request.body,
+                        params=request.query,
+                        headers=headers,
+                        timeout=limits,
+                    )
             if not answer.is_success:
                 raise self._fault(answer)
             if request.waits and answer.status_code == HTTPStatus.ACCEPTED:  # no answer by the time that it was given

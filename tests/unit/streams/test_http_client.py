@@ -156,6 +156,24 @@ async def test_a_gateway_that_stays_away():
         await memory.end_session()
 
 
+async def test_a_thousand_utterances_at_once_take_their_turns_on_few_connections():
+    open_ = most = 0
+
+    async def answer(_: httpx2.Request) -> httpx2.Response:
+        nonlocal open_, most
+        open_ += 1
+        most = max(most, open_)
+        await asyncio.sleep(0)
+        open_ -= 1
+        return ACCEPTED
+
+    made = GatewayConnection("http://gateway", "eu_x", transport=httpx2.MockTransport(answer))
+    async with made, HttpMemoryClient(made, conversation_id="c") as memory:
+        said = await asyncio.gather(*(memory.utter(f"line {number}", speaker="Ann") for number in range(1000)))
+    assert len(said) == 1000
+    assert 1 < most <= 100
+
+
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
