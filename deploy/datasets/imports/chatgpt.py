@@ -58,6 +58,7 @@ def _place(number: int, line: SourceLine) -> str:
 
 
 def _chat(chat: object, where: str, target: ImportTarget, left_out: Counter[str]) -> tuple[str, list[SourceLine]]:
+    """Id and lines of a chat in the order in which they are shown: the person's clock may be another than the servers'."""
     if not isinstance(chat, dict) or not isinstance(chat.get("mapping"), dict):
         raise Refused(f"{where}: has no 'mapping' of messages; give the conversations.json as it was exported")
     name = str(chat.get("conversation_id") or chat.get("id") or where.rpartition(" ")[2])
@@ -73,7 +74,7 @@ def _chat(chat: object, where: str, target: ImportTarget, left_out: Counter[str]
             time = _time(at, place)
             check_time(time, place)
             lines.append(SourceLine(f"{name}\n{node_id}", target.speaker, text, time, is_reply=role == "assistant"))
-    return name, sorted(lines, key=lambda line: line.at)
+    return name, lines
 
 
 def _shown(chat: Node, where: str) -> Iterator[tuple[str, Node]]:

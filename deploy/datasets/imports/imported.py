@@ -124,17 +124,22 @@ _Line = TypeVar("_Line", SourceLine, Utterance)
 
 
 def cut(lines: Sequence[_Line], gap: timedelta = GAP) -> Iterator[list[_Line]]:
-    """The sessions of one chat: cut at silences longer than ``gap``, and where one would become too large."""
+    """The sessions of one chat: cut at silences longer than ``gap``, and where one would become too large.
+
+    A line may have an earlier time than one before it; silences are measured from the latest time so far.
+    """
     session: list[_Line] = []
     size = 0
+    latest = datetime.min.replace(tzinfo=UTC)
     for line in lines:
         own = len(line.text.encode())
-        is_over = session and line.at - session[-1].at > gap
+        is_over = session and line.at - latest > gap
         if session and (is_over or len(session) >= MAX_LINES or size + own > MAX_BYTES):
             yield session
             session, size = [], 0
         session.append(line)
         size += own
+        latest = max(latest, line.at)
     if session:
         yield session
 

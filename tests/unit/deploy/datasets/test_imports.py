@@ -52,6 +52,15 @@ def test_a_chat_is_what_the_person_saw_cut_at_its_silence(tmp_path):
     assert found.events == 6
 
 
+@pytest.mark.parametrize("ahead_s", [300, 7200])
+def test_a_chat_is_in_the_order_shown_where_the_clock_of_the_person_is_ahead(tmp_path, ahead_s):
+    chat = chatgpt_chat()
+    for node in chat["mapping"].values():
+        if node["message"] and node["message"]["author"]["role"] == "user":
+            node["message"]["create_time"] = (node["message"]["create_time"] or DAY) + ahead_s
+    assert lines_of(read(tmp_path, "chatgpt", [chat])) == lines_of(read(tmp_path, "chatgpt"))
+
+
 def test_chats_are_in_order_of_time_and_a_zip_file_may_hold_them_in_parts(tmp_path):
     late, early = chatgpt_chat("late", DAY + 1e6), chatgpt_chat("early", DAY)
     path = tmp_path / "export.zip"
