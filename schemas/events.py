@@ -137,7 +137,7 @@ class Utterance(ConversationEvent):
     at: SpokenTime
     """Sent with the offset of the speaker's clock, "tomorrow" means the day after the speaker's day; in UTC, UTC's."""
     reply_id: Identifier | None = None
-    """Set on a reply of the responder: it is part of the transcript, and never evidence."""
+    """Set on a reply of the responder or of another model: it is part of the transcript, and never evidence."""
     ask: Ask | None = None
 
 

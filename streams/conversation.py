@@ -64,7 +64,7 @@ class UtteranceOptions(TurnOptions, total=False):
     """Options of an utterance."""
 
     reply_id: str | None
-    """Set on a reply of a model that was shown: it becomes part of the transcript, and never evidence."""
+    """Set on a reply of a model that was shown, of your own any id: part of the transcript, and never evidence."""
 
 
 class AskOptions(TurnOptions, total=False):

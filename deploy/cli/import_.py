@@ -18,6 +18,7 @@ from eunoe.deploy.datasets.imports.formats import ImportFormat, read_import
 from eunoe.deploy.datasets.imports.imported import ImportFile, ImportTarget
 from eunoe.deploy.datasets.imports.missing import MissingSessions, missing_sessions
 from eunoe.deploy.datasets.imports.run import ImportDone, run_import
+from eunoe.deploy.datasets.unmarked import unmarked_line
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import write_time
@@ -107,6 +108,8 @@ def plan_lines(found: ImportFile, plan: tuple[MissingSessions, ImportEstimate]) 
         lines.append(f"passed over, for they are there already: {counted(missing.present, 'session')}")
     if missing.erased:
         lines.append(f"passed over, for they were erased: {counted(missing.erased, 'utterance')}")
+    if found.unmarked:
+        lines.append(unmarked_line(found.unmarked))
     if found.left_out:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.left_out.items()))
         lines.append(f"left out: {kinds}")
@@ -129,6 +132,7 @@ def _plan_document(found: ImportFile, plan: tuple[MissingSessions, ImportEstimat
         "conversations": list(found.conversations),
         "dates": dates,
         "left_out": dict(found.left_out),
+        "unmarked": dict(found.unmarked),
         "present": missing.present,
         "erased": missing.erased,
         **asdict(cost),

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from eunoe.deploy.cli.output import Json, console, print_json
+from eunoe.deploy.cli.output import Json, console, note, print_json
 from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import client_settings
@@ -14,6 +14,7 @@ from eunoe.deploy.clients.shared import open_publisher
 from eunoe.deploy.datasets.load import read_bytes, read_numbered_events
 from eunoe.deploy.datasets.loaded import ClientEvent
 from eunoe.deploy.datasets.taken import check_taken
+from eunoe.deploy.datasets.unmarked import unmarked_line, unmarked_replies
 from eunoe.deploy.demo.play import produce as send
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings
@@ -35,6 +36,8 @@ def produce(
     settings = connected_settings()
     check_taken(numbered, file, settings.of(IntakeSettings).max_text_bytes)
     events = tuple(event for _, event in numbered)
+    if unmarked := unmarked_replies(events):
+        note(unmarked_line(unmarked), quiet=as_json)
     with ProgressBars(quiet=as_json) as bars:
         asyncio.run(_send(settings, events, bars))
     conversations = len({event.key for event in events})

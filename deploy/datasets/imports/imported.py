@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 from uuid import UUID, uuid5
 
+from eunoe.deploy.datasets.unmarked import unmarked_replies
 from eunoe.schemas.base import MAX_AGE, write_time
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_AGENT, DEFAULT_TENANT, SessionEnded, Utterance
@@ -101,6 +102,11 @@ class ImportFile:
     def conversations(self) -> tuple[str, ...]:
         """The conversation keys, in order of their first session."""
         return tuple(dict.fromkeys(session.key for session in self.sessions))
+
+    @property
+    def unmarked(self) -> Counter[str]:
+        """Name of an assistant → how many utterances of it are taken as a person's words."""
+        return unmarked_replies(said for session in self.sessions for said in session.utterances)
 
     @property
     def dates(self) -> tuple[datetime, datetime] | None:

@@ -91,7 +91,8 @@ class Tools:
     ) -> Annotated[CallToolResult, RememberResult]:
         """Add an utterance to a conversation. It becomes memory when its session ends, by itself after some silence.
 
-        What is remembered is what a speaker said: give the speaker's words and name, not a summary.
+        What is remembered is what a speaker said: give the speaker's words and name, not a summary. Leave out your own
+        words: they would be remembered as a person's.
         """
         id_ = utterance_id or str(uuid4())
         body = {"type": "utterance", "speaker": speaker, "text": text, "utterance_id": id_, "session_id": session_id}

@@ -38,6 +38,13 @@ def test_what_an_assistant_said_is_a_reply(tmp_path):
     assert [(one.speaker, one.reply_id is not None) for one in session.utterances] == [("Ann", False), ("agent", True)]
 
 
+def test_words_of_an_assistant_without_a_role_are_told_to_be_taken_for_a_persons(tmp_path):
+    rows = "2026-03-01T09:30Z,Ann,Hi\n2026-03-01T09:31Z,Assistant,I live here\n2026-03-01T09:32Z,bot,So do I\n"
+    assert read(tmp_path, HEAD + rows).unmarked == Counter({"Assistant": 1, "bot": 1})
+    marked = "at,speaker,role,text\n" + rows.replace(",Assistant,", ",Assistant,assistant,").replace(",bot,", ",bot,user,")
+    assert read(tmp_path, marked.replace(",Ann,", ",Ann,user,")).unmarked == Counter({"bot": 1})
+
+
 def test_rows_may_name_their_conversation_session_and_id(tmp_path):
     text = (
         "At,Text,conversation_id,session_id,utterance_id,mood\n"

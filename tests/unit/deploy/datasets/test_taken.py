@@ -8,6 +8,7 @@ import pytest
 from eunoe.deploy.cli.produce import produce
 from eunoe.deploy.datasets.load import read_numbered_events
 from eunoe.deploy.datasets.taken import check_taken
+from eunoe.deploy.datasets.unmarked import unmarked_line, unmarked_replies
 from eunoe.schemas.errors import Refused
 
 PATH = Path("events.jsonl")
@@ -50,3 +51,15 @@ def test_the_command_sends_nothing_of_such_a_file(tmp_path, monkeypatch):
     file.write_bytes(lines({"utterance_id": "u1"}, {"utterance_id": "u2", "text": "x" * 40_000}))
     with pytest.raises(Refused, match="line 2: text: has 40,000 bytes"):
         produce(file)
+
+
+def test_words_of_an_assistant_are_marked_by_a_reply_id():
+    rows = lines(
+        {"utterance_id": "u1", "speaker": "Assistant"},
+        {"utterance_id": "u2", "speaker": "Assistant", "reply_id": "p1"},
+        {"utterance_id": "u3"},
+        {"utterance_id": "u4", "speaker": "agent"},
+    )
+    unmarked = unmarked_replies(event for _, event in read_numbered_events(rows, PATH))
+    assert unmarked == {"Assistant": 1, "agent": 1}
+    assert "1 of 'Assistant', 1 of 'agent'" in unmarked_line(unmarked)
