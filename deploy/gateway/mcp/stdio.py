@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from mcp.server.stdio import stdio_server
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from eunoe.deploy.gateway.keys import GATEWAY_KEY
+from eunoe.deploy.gateway.mcp.malformed import AnsweredInput
 from eunoe.deploy.gateway.mcp.server import make_server
 from eunoe.deploy.gateway.mcp.tools import ToolContext
 from eunoe.deploy.local.notice import find_stack
@@ -99,4 +101,6 @@ async def serve_stdio(find: Callable[[], GatewayAddress], conversation: str | No
         async def connected(_: ToolContext) -> AsyncIterator[GatewayConnection]:
             yield await found.connection()
 
-        await make_server(connected, conversation).run_stdio_async()
+        server = make_server(connected, conversation)._lowlevel_server  # noqa: SLF001 - the only one that takes streams
+        async with stdio_server() as (messages, answers):
+            await server.run(AnsweredInput(messages, answers), answers, server.create_initialization_options())

@@ -1,0 +1,75 @@
+"""Answers what comes over stdin and is no message of MCP: the library drops it, and the sender would wait in vain."""
+
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final, Self
+
+from mcp.shared.message import SessionMessage
+from mcp_types import ErrorData
+from mcp_types.jsonrpc import JSONRPCError
+from pydantic import ValidationError
+
+_NO_JSON: Final = -32_700
+_INVALID: Final = -32_600
+
+
+class AnsweredInput:
+    """A stream of messages, of which a malformed one is answered with an error and passed over.
+
+    ``messages`` has an exception in the place of each malformed one; ``answers`` is the stream back.
+    """
+
+    def __init__(self, messages: Any, answers: Any) -> None:  # noqa: ANN401 - the library's types of streams are private
+        self._messages = messages
+        self._answers = answers
+
+    async def receive(self) -> SessionMessage:
+        """The next message; raises as the stream does at its end."""
+        return await self._next(self._messages.receive)
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._messages.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        return await self._next(self._messages.__anext__)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *fault: object) -> None:
+        await self.aclose()
+
+    async def _next(self, receive: Callable[[], Awaitable[SessionMessage | Exception]]) -> SessionMessage:
+        while isinstance(found := await receive(), Exception):
+            if not _is_blank(found):
+                await self._answers.send(SessionMessage(error_for(found)))
+        return found
+
+
+def _is_blank(fault: Exception) -> bool:
+    """Whether a line without anything raised ``fault``."""
+    return isinstance(fault, ValidationError) and not str(fault.errors(include_url=False)[0]["input"]).strip()
+
+
+def error_for(fault: Exception) -> JSONRPCError:
+    """The answer to what raised ``fault`` when it was read; with the id of the request where it has one."""
+    code, text, sent = _INVALID, "no message of JSON-RPC 2.0 that MCP has", None
+    if isinstance(fault, ValidationError):
+        details = fault.errors(include_url=False)
+        inputs = [detail["input"] for detail in details]
+        sent = next((given for given in inputs if isinstance(given, dict) and "id" in given), None)
+        if details[0]["type"] == "json_invalid":
+            reason = str(details[0]["ctx"]["error"])
+            is_half = "hex escape" in reason  # half of a surrogate pair: programs cut texts there
+            text = "a text ends in half of a character: cut it elsewhere" if is_half else f"no JSON text: {reason}"
+            code = _NO_JSON
+            with suppress(ValueError, RecursionError):
+                sent = json.loads(inputs[0])  # takes halves
+    id_ = sent.get("id") if isinstance(sent, dict) else None
+    known = id_ if isinstance(id_, str | int) else None
+    return JSONRPCError(jsonrpc="2.0", id=known, error=ErrorData(code=code, message=text))

@@ -1,0 +1,60 @@
+"""What a program sends to the tools over stdin and is no message: it is answered, with the id where it has one."""
+
+import asyncio
+import json
+import sys
+
+import pytest
+
+PING = b'{"jsonrpc": "2.0", "id": "last", "method": "ping"}'
+GREETING = (
+    b'{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18",'
+    b' "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}'
+)
+CUT = (
+    b'{"jsonrpc": "2.0", "id": 12, "method": "tools/call", "params": {"name": "remember",'
+    b' "arguments": {"text": "cut \\ud83d"}}}'
+)
+
+
+@pytest.fixture
+async def answers(tmp_path):
+    """A function that sends lines to `eunoe mcp`, and returns the answers to them, the last one to a ping behind."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "eunoe.deploy.cli", "mcp",
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, cwd=tmp_path,
+        env={"EUNOE_MCP__URL": "http://127.0.0.1:1", "EUNOE_MCP__KEY": "eu_x", "PATH": ""},
+    )  # fmt: skip
+
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    async def send(*lines: bytes) -> list[dict]:
+        process.stdin.write(b"\n".join([GREETING, *lines, PING, b""]))
+        found: list[dict] = []
+        async for line in process.stdout:
+            found.append(json.loads(line))
+            if found[-1]["id"] == "last":
+                break
+        return found[1:]
+
+    yield send
+    process.stdin.close()
+    await process.wait()
+
+
+async def test_what_is_no_message_is_answered_and_what_comes_behind_it_is_too(answers):
+    found = await answers(
+        CUT,
+        b'{"id": 13, "method": "tools/list"}',
+        b'{"jsonrpc": "2.0", "id": "s", "method": "tools/list", "params": [1]}',
+        b"hello",
+        b"",
+        b"[]",
+    )
+    errors = {(one["id"], one["error"]["code"]): one["error"]["message"] for one in found if "error" in one}
+    assert len(found) == len(errors) + 1
+    assert set(errors) == {(12, -32700), (13, -32600), ("s", -32600), (None, -32700), (None, -32600)}
+    assert errors[12, -32700] == "a text ends in half of a character: cut it elsewhere"
+    assert "hello" not in errors[None, -32700]
+    assert found[-1] == {"jsonrpc": "2.0", "id": "last", "result": {}}
