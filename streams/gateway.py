@@ -154,8 +154,8 @@ class GatewayConnection:
         """The body of the answer; sends again what may succeed then, for at most ``timeout`` seconds.
 
         Of requests whose answer is not waited for, a bounded number is under way at once; others wait for their turn
-        within their time. Raises `GatewayRefused`, `GatewayFailed` (504 where the gateway itself had no answer in time), and `Unavailable`
-        where none came from it.
+        within their time. Raises `GatewayRefused`, `GatewayFailed` (504 where the gateway itself had no answer in
+        time), and `Unavailable` where none came from it.
         """
 
         async def attempt() -> bytes:

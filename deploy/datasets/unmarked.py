@@ -6,7 +6,7 @@ from typing import Final
 
 from eunoe.schemas.events import DEFAULT_AGENT, Erase, SessionEnded, Utterance
 
-_ASSISTANTS: Final = frozenset({DEFAULT_AGENT, "ai", "assistant", "bot", "chatbot", "chatgpt", "gpt", "model", "system"})
+_ASSISTANTS: Final = (DEFAULT_AGENT, "ai", "assistant", "bot", "chatbot", "chatgpt", "gpt", "model", "system")
 """Names that products give to who replies, and people do not have."""
 
 

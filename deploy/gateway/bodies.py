@@ -69,7 +69,7 @@ class UtteranceBody(Value):
     session_id: Identifier | None = None
     """The client's id of the session; unset: the open one."""
     reply_id: Identifier | None = None
-    """Set on what an assistant said, of a model of your own any id: it becomes part of the transcript, and never evidence.
+    """Set on what an assistant said, of a model of your own any id: it becomes part of the transcript, never evidence.
     Unset: a person's words."""
 
 

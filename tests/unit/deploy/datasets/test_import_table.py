@@ -41,7 +41,9 @@ def test_what_an_assistant_said_is_a_reply(tmp_path):
 def test_words_of_an_assistant_without_a_role_are_told_to_be_taken_for_a_persons(tmp_path):
     rows = "2026-03-01T09:30Z,Ann,Hi\n2026-03-01T09:31Z,Assistant,I live here\n2026-03-01T09:32Z,bot,So do I\n"
     assert read(tmp_path, HEAD + rows).unmarked == Counter({"Assistant": 1, "bot": 1})
-    marked = "at,speaker,role,text\n" + rows.replace(",Assistant,", ",Assistant,assistant,").replace(",bot,", ",bot,user,")
+    marked = "at,speaker,role,text\n" + rows.replace(",Assistant,", ",Assistant,assistant,").replace(
+        ",bot,", ",bot,user,"
+    )
     assert read(tmp_path, marked.replace(",Ann,", ",Ann,user,")).unmarked == Counter({"bot": 1})
 
 
