@@ -79,7 +79,8 @@ def read_contract(document: object, contracts: Mapping[str, type[Contract]] = CO
     tag = document.get("type")
     contract = contracts.get(tag) if isinstance(tag, str) else None
     if contract is None:
-        raise ContractError(DeadLetterReason.UNKNOWN_TYPE, f"unknown type {tag!r:.80}")
+        fault = "has no type, like utterance" if tag is None else f"unknown type {tag!r:.80}"
+        raise ContractError(DeadLetterReason.UNKNOWN_TYPE, fault)
     _check_version(document, contract)
     try:
         return contract.model_validate(document, strict=False)

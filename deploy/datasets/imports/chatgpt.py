@@ -60,7 +60,9 @@ def _place(number: int, line: SourceLine) -> str:
 def _chat(chat: object, where: str, target: ImportTarget, left_out: Counter[str]) -> tuple[str, list[SourceLine]]:
     """Id and lines of a chat in the order shown, which times are not where the person's clock is ahead."""
     if not isinstance(chat, dict) or not isinstance(chat.get("mapping"), dict):
-        raise Refused(f"{where}: has no 'mapping' of messages; give the conversations.json as it was exported")
+        raise Refused(
+            f"{where}: has no 'mapping' of messages, as chats of ChatGPT have; make others into JSON lines or CSV"
+        )
     name = str(chat.get("conversation_id") or chat.get("id") or where.rpartition(" ")[2])
     lines: list[SourceLine] = []
     before = chat.get("create_time")

@@ -151,7 +151,8 @@ def test_the_same_file_gives_the_same_events(tmp_path, format_):
         ("chatgpt", [chatgpt_chat(at=1e10)], "chat 1, message 'u1': its time 2286-"),
         ("locomo", [{"a": 1}], "entry 1 is not a LoCoMo sample"),
         ("locomo", "no", "not a LoCoMo file"),
-        ("jsonl", "{}\n", "line 1"),
+        ("jsonl", '{"role": "user", "content": "Hi"}\n', "line 1: has no type, like utterance"),
+        ("chatgpt", [{"uuid": "c1", "chat_messages": []}], "chat 1: has no 'mapping' of messages, as chats of ChatGPT"),
         ("jsonl", json_lines().replace("2024-05-02", "2924-05-02"), "line 3: its time 2924-05-02T10:00:00Z is"),
         ("jsonl", json_lines().replace('"u2"', '"u1"'), "line 3: utterance_id 'u1' is that of line 1, with another"),
         ("jsonl", json_lines() + '{"type": "erase", "conversation_id": "c", "request_id": "e", "at": '

@@ -247,7 +247,7 @@ def test_unknown_evidence_is_left_out() -> None:
         ('"text"\n', "entry 1 is not a LoCoMo sample"),
         ("[1,\n2", "line 2: not JSON"),
         ("[]", "holds no conversation"),
-        ('{"a": 1}\n', "line 1: unknown type None"),
+        ('{"a": 1}\n', "line 1: has no type"),
         (json.dumps(utterance(at="2026-03-01T09:30:00")), "line 1: at: .*RFC 3339"),
         (json.dumps(utterance(text="  ")), "line 1: text: .*blank"),
         (json.dumps(utterance(txt="x")), "line 1: txt: "),
