@@ -193,20 +193,27 @@ def letter_identity(letter: DeadLetter) -> LetterIdentity:
 
 
 async def distinct_letters(records: AsyncIterable[Record]) -> AsyncIterator[tuple[Record, DeadLetter]]:
-    """Each dead letter once, in the order read; other records of the topic are skipped, malformed ones logged."""
+    """Each dead letter once, in the order read; other records of the topic are skipped.
+
+    Malformed ones are logged together, when all is read: a careless producer may have written thousands.
+    """
     seen: set[bytes] = set()
+    malformed, first = 0, ""
     async for record in records:
         if read_closed(record):
             continue
         try:
             letter, _ = read_dead_letter(record)
         except ContractError as fault:
-            log.warning("not a dead letter: %s/%d@%d: %s", record.topic, record.partition, record.offset, fault)
+            malformed += 1
+            first = first or f"{record.topic}/{record.partition}@{record.offset}: {fault}"
             continue
         digest = hashlib.blake2b(repr(letter_identity(letter)).encode(), digest_size=16).digest()
         if digest not in seen:
             seen.add(digest)
             yield record, letter
+    if malformed:
+        log.warning("records that are no dead letters, passed over: %d; the first is %s", malformed, first)
 
 
 def _message(key: bytes | None, value: bytes, own: tuple[tuple[str, bytes], ...], letter: DeadLetter) -> Message:
