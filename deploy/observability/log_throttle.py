@@ -1,4 +1,4 @@
-"""Rate limit for the logs of the Kafka libraries: warnings and above, each message once in ten seconds.
+"""Rate limit for the logs of the libraries of Kafka and of HTTP: warnings and above, each message once in ten seconds.
 
 Errors of our own that pass through a library are left out: the process that they end reports them in one line.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from eunoe.schemas.errors import EunoeError
 
-LIBRARIES = ("aiokafka", "faust", "mode")
+LIBRARIES = ("aiokafka", "faust", "mode", "uvicorn.error")
 EVERY_S = 10.0
 _MAX_REMEMBERED = 1000
 
@@ -38,7 +38,7 @@ class Throttle(logging.Handler):
 
 
 def quiet_libraries() -> None:
-    """Put one `Throttle` before aiokafka, Faust and mode; levels set elsewhere stay."""
+    """Put one `Throttle` before each of `LIBRARIES`; levels set elsewhere stay."""
     for name in LIBRARIES:
         logger = logging.getLogger(name)
         if any(isinstance(handler, Throttle) for handler in logger.handlers):

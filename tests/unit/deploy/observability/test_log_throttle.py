@@ -1,6 +1,8 @@
-"""The rate limit for the logs of the Kafka libraries."""
+"""The rate limit for the logs of libraries."""
 
 import logging
+import subprocess
+import sys
 
 import pytest
 
@@ -33,3 +35,16 @@ def test_the_same_library_message_is_logged_once_per_interval(caplog: pytest.Log
         "something else",
         "no connection to 7",
     ]
+
+
+@pytest.mark.parametrize(
+    ("library", "message"),
+    [("aiokafka.conn", "no connection"), ("uvicorn.error", "Invalid HTTP request received.")],
+)
+def test_what_a_client_can_repeat_does_not_fill_the_log_of_a_process(library: str, message: str) -> None:
+    script = (
+        "import logging; from eunoe.deploy.observability.logs import set_up_logs; set_up_logs({})\n"
+        f"for _ in range(60): logging.getLogger({library!r}).warning({message!r})"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stderr.count(message) == 1
