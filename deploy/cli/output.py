@@ -3,7 +3,7 @@
 import json
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Final
 
 import orjson
@@ -95,15 +95,21 @@ def listing(name: str, *columns: str) -> Listing:
 
 
 def print_json(value: object) -> None:
-    """Print a value as JSON on standard output, indented only on a terminal.
+    """Print a value as JSON on standard output, indented only on a terminal."""
+    write_json([orjson.dumps(value, option=orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0)])
+
+
+def write_json(pieces: Iterable[bytes]) -> None:
+    """Write a line, or a document, of JSON to standard output as it comes; no piece ends within a character.
 
     Its strings name what is not shown by its code: JSON may hold as they are the characters above ASCII that command a
     terminal, and those that turn round what stands there.
     """
-    option = orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0
-    text = orjson.dumps(value, option=option | orjson.OPT_APPEND_NEWLINE).decode()
-    sys.stdout.buffer.write(invisible_written(text, _code_of).replace(_NEXT_LINE, _code_of(_NEXT_LINE)).encode())
-    sys.stdout.buffer.flush()
+    file = sys.stdout.buffer
+    for piece in pieces:
+        file.write(invisible_written(piece.decode(), _code_of).replace(_NEXT_LINE, _code_of(_NEXT_LINE)).encode())
+    file.write(b"\n")
+    file.flush()
 
 
 def _code_of(char: str) -> str:

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.text import Text
 
-from eunoe.deploy.cli.output import NEWER, Json, console, errors, print_json
+from eunoe.deploy.cli.output import NEWER, Json, console, errors, print_json, write_json
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import live_settings
@@ -174,10 +174,7 @@ def _print_state(found: CheckedState) -> None:
     if sys.stdout.isatty():
         print_json({**head, "state": packed.whole(found.progress)})
         return
-    file = sys.stdout.buffer
-    file.writelines(_with_state(head, found))
-    file.write(b"\n")
-    file.flush()
+    write_json(_with_state(head, found))
 
 
 def _with_state(document: Mapping[str, Any], found: CheckedState) -> Iterator[bytes]:
@@ -231,13 +228,15 @@ def _print_document(states: Sequence[CheckedState], left_out: LeftOut) -> None:
         shown = [_conversation(each) | _state(each) for each in states]
         print_json({**head, "conversations": shown, **_keys(left_out)})
         return
-    file = sys.stdout.buffer
-    file.write(orjson.dumps(head).removesuffix(b"}") + b',"conversations":[')
+    write_json(_pieces(head, states, left_out))
+
+
+def _pieces(head: Mapping[str, Any], states: Sequence[CheckedState], left_out: LeftOut) -> Iterator[bytes]:
+    yield orjson.dumps(head).removesuffix(b"}") + b',"conversations":['
     for number, each in enumerate(states):
-        file.write(b"," if number else b"")
-        file.writelines(_with_state(_conversation(each), each))
-    file.write(b"]," + orjson.dumps(_keys(left_out)).removeprefix(b"{") + b"\n")
-    file.flush()
+        yield b"," if number else b""
+        yield from _with_state(_conversation(each), each)
+    yield b"]," + orjson.dumps(_keys(left_out)).removeprefix(b"{")
 
 
 def _keys(left_out: LeftOut) -> dict[str, list[str]]:

@@ -176,6 +176,18 @@ def test_a_dump_is_the_state_behind_its_hash(serve: Serve, words: list[str]) -> 
         assert out.encode() == orjson.dumps({"key": "default/c", **state}) + b"\n"
 
 
+@pytest.mark.parametrize("words", [["c", "--dump"], ["--all", "--dump"], ["--all", "--dump", "--json"]])
+def test_a_dump_in_a_pipe_holds_no_character_that_commands_a_terminal(serve: Serve, words: list[str]) -> None:
+    text = "I moved to Ly\u202eon in May \x9b31m and I like it \x7f."
+    pipeline = make_pipeline()
+    asyncio.run(pipeline.produce(utterance(1, text), ended()))
+    serve(pipeline)
+    out = run(*words)
+    assert not set("\u202e\x9b\x7f") & set(out)
+    assert json.dumps(text)[1:-1].replace("\x7f", "\\u007f") in out
+    assert json.loads(out)
+
+
 def test_states_in_one_document_are_unpacked_one_after_the_other(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """And to a terminal, whole, it is the same document."""
     pipeline = make_pipeline()
