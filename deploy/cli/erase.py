@@ -22,12 +22,14 @@ from eunoe.deploy.cli.output import Json, console, note, print_json, set_log_lev
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.event_loop import share_one_heap, use_fast_loops
 from eunoe.deploy.exits import Exit
-from eunoe.deploy.generations.erase.batch import TOGETHER, WorkedOff, in_batches
+from eunoe.deploy.generations.erase.batch import MAX_FAILED, TOGETHER, WorkedOff, in_batches
 from eunoe.deploy.generations.erase.loop import begun_before, work_off
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.erase.serve import serve_erasures
 from eunoe.deploy.generations.erase.sites import NotNow
 from eunoe.deploy.generations.erase.verify import Checked, verify_receipt
+from eunoe.deploy.generations.handled_log import StillWritten
+from eunoe.deploy.inspect.counted import counted
 from eunoe.schemas.erasure import Erasure, ErasureLevel, ErasureRequest
 from eunoe.schemas.errors import ErasedAlready, Refused, RequestRefused, Unavailable
 from eunoe.schemas.events import DEFAULT_TENANT
@@ -86,12 +88,16 @@ def plan(
     """
     wanted = ErasureWords(conversation, utterance or (), session, tenant, all_conversations)
     try:
-        found = asyncio.run(_plan(wanted))
+        found, faults = asyncio.run(_plan(wanted))
     except (RequestRefused, NotNow) as fault:
         if as_json:
             print_json({REFUSED: str(fault)})
         raise
-    print_plans(found, as_json=as_json)
+    if found or not faults:
+        print_plans(found, as_json=as_json)
+    if faults:
+        left = counted(len(faults), "conversation")
+        raise faults[0] if wanted.is_one else Unavailable(f"{faults[0]}; {left} not shown", faults[0].server)
 
 
 @app.command(RUN)
@@ -199,23 +205,32 @@ def _tell(found: WorkedOff, *, as_json: bool) -> None:
         raise typer.Exit(Exit.FAILED)
 
 
-async def _plan(wanted: ErasureWords) -> list[Erasure]:
+async def _plan(wanted: ErasureWords) -> tuple[list[Erasure], list[Unavailable]]:
+    """The entries that the erasure would make, and the faults of conversations that give none.
+
+    A fault of one conversation keeps no other of the tenant back; a server that went away does.
+    """
     async with opened_eraser(quiet=True, patient=wanted.is_one) as eraser:
-        found, requests = list[Erasure](), await wanted.requests(eraser)
+        found, faults, requests = list[Erasure](), list[Unavailable](), await wanted.requests(eraser)
         if not requests:
             raise wanted.none_there()
         eraser.expect(one.key for one in requests)
         for at in range(0, len(requests), TOGETHER):
-            plans = (_planned(eraser, one) for one in requests[at : at + TOGETHER])
-            found += [one for one in await asyncio.gather(*plans) if one is not None]
-        return found
+            plans = await asyncio.gather(*(_planned(eraser, one) for one in requests[at : at + TOGETHER]))
+            found += [one for one in plans if isinstance(one, Erasure)]
+            faults += [one for one in plans if isinstance(one, Unavailable)]
+            if sum(not isinstance(one, StillWritten) for one in faults) >= MAX_FAILED:
+                break
+        return found, faults
 
 
-async def _planned(eraser: Eraser, request: ErasureRequest) -> Erasure | None:
+async def _planned(eraser: Eraser, request: ErasureRequest) -> Erasure | Unavailable | None:
     """The entry that a request would make; `None` where nothing is left to erase in a conversation of a tenant."""
     try:
         async with eraser.turn(request.key):
             return await eraser.plan(request)
+    except Unavailable as fault:
+        return fault
     except ErasedAlready:
         if request.level is not ErasureLevel.TENANT:
             raise

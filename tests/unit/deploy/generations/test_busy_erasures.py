@@ -55,6 +55,12 @@ class Twin(Eraser):
             raise Unhandled(f"{AHEAD}: intake has not handled 1 of the records that the log holds of it")
         return cast("Erasure", request)
 
+    async def plan(self, request: ErasureRequest) -> Erasure:
+        await self.begin(request)
+        if request.key.startswith(AWAY):
+            raise Unavailable("Qdrant does not answer", "Qdrant")
+        return Erasure(request_id="r", key=request.key, level=ErasureLevel.TENANT, at=NOW, until=0, salt="s")
+
     async def erase(self, erasures: Sequence[Erasure]) -> Erased:
         if erasures[0].key == BUSY:
             raise StillWritten(f"{BUSY}: new records came in during each of 20 attempts to derive it; try again later")
@@ -173,6 +179,32 @@ def test_receipts_of_what_was_erased_beside_a_fault_are_printed(
     assert "Qdrant does not answer" in err.decode()
     assert code_of(monkeypatch, [AWAY], [*command, "--json"]) == Exit.UNAVAILABLE
     assert capfdbinary.readouterr().out == b""
+
+
+@pytest.mark.parametrize(
+    ("there", "shown", "told"),
+    [
+        (["acme/a", AHEAD, ERASED, "acme/b"], ["acme/a", "acme/b"], f"{AHEAD}: intake has not handled 1"),
+        (["acme/a", AWAY, "acme/b"], ["acme/a", "acme/b"], "Qdrant does not answer; 1 conversation not shown"),
+        (["acme/a", *(f"{AWAY}{number}" for number in range(9)), "acme/b"], ["acme/a"], "Qdrant does not answer"),
+    ],
+    ids=["a conversation that is written to", "a fault of one conversation", "a server that went away"],
+)
+def test_what_would_be_erased_beside_a_fault_is_shown(
+    there: list[str],
+    shown: list[str],
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+):
+    monkeypatch.setattr(erase, "TOGETHER", 1)
+    command = ["erase", "plan", "--tenant", "acme", "--all-conversations", "--json"]
+    code = code_of(monkeypatch, there, command)
+    out, err = capfdbinary.readouterr()
+    assert (code, [one["key"] for one in json.loads(out)]) == (Exit.UNAVAILABLE, shown)
+    assert told in err.decode()
+    assert code_of(monkeypatch, [AWAY], command) == Exit.UNAVAILABLE
+    assert capfdbinary.readouterr().out == b"", "no list that looks like that of a tenant without conversations"
 
 
 @pytest.mark.parametrize("command", [["erase", "busy"], ["unsay", "busy", "--utterance", "u1"]], ids=" ".join)
