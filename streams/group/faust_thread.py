@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, ParamSpec
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -21,8 +22,26 @@ from eunoe.streams.batches import install_reader
 from eunoe.streams.broker_adapter import ConsumerLoad, Notify
 from eunoe.streams.settings import KafkaSettings, client_options
 
+P = ParamSpec("P")
 _NEVER_MS = 2**31 - 1
 _LOOK_S = 1.0
+
+
+def ending_quietly(fetch: Callable[P, Awaitable[bool]]) -> Callable[P, Awaitable[bool]]:
+    """The fetch of a consumer, which ends without records also where it is cancelled in its pause after a fault.
+
+    aiokafka waits for its cancelled fetches when it stops. Of a broker that is away, the first one would raise
+    ``CancelledError`` there: the thread would end with a traceback, and its connections would stay open.
+    """
+
+    @functools.wraps(fetch)
+    async def fetched(*args: P.args, **kwargs: P.kwargs) -> bool:
+        try:
+            return await fetch(*args, **kwargs)
+        except asyncio.CancelledError:
+            return False
+
+    return fetched
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
@@ -85,7 +104,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         """Connect, and adapt the consumer to the broker."""
         await super().on_start()
         self._watching = asyncio.create_task(self.watch_membership())
-        self._notify = self._kafka.adapter.attach(self._ensure_consumer(), self._load)
+        consumer = self._ensure_consumer()
+        consumer._fetcher._proc_fetch_request = ending_quietly(consumer._fetcher._proc_fetch_request)  # noqa: SLF001
+        self._notify = self._kafka.adapter.attach(consumer, self._load)
 
     async def watch_membership(self) -> None:
         """Report why the group cannot be joined: aiokafka tells it at a poll, and Faust polls once it has joined."""

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.errors import GroupAuthorizationFailedError, KafkaError, TopicAuthorizationFailedError
+from aiokafka.consumer.fetcher import Fetcher
+from aiokafka.consumer.subscription_state import SubscriptionState
+from aiokafka.errors import (
+    GroupAuthorizationFailedError,
+    KafkaError,
+    NodeNotReadyError,
+    TopicAuthorizationFailedError,
+)
+from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 
 from eunoe.schemas.errors import Misconfigured, Unavailable
 from eunoe.streams.group import stage_consumer
@@ -116,3 +124,34 @@ async def test_the_log_of_a_worker_has_nothing_of_faust_s_services():
     app = open_group("eunoe.v1.one", ["eunoe.conversations"], owner)
     services = (app, app.tables, app.transport.Consumer, ConsumerThread)
     assert {service.logger.name.partition(".")[0] for service in services} == {"faust"}
+
+
+async def test_a_consumer_stops_in_order_while_its_broker_is_away(monkeypatch: pytest.MonkeyPatch):
+    """A fetch that failed pauses before the next; cancelled there, it interrupts nobody who waits for it."""
+    failed = asyncio.Event()
+
+    async def send(*_: object) -> None:
+        failed.set()
+        raise NodeNotReadyError
+
+    client = SimpleNamespace(_loop=asyncio.get_running_loop(), _metadata_max_age_ms=60_000, send=send)
+    fetcher = Fetcher(client, SubscriptionState(), retry_backoff_ms=60_000)
+    consumer = SimpleNamespace(_fetcher=fetcher)
+    attached: list[object] = []
+    adapter = SimpleNamespace(attach=lambda consumer, load: attached.append(consumer))
+
+    async def connected(_: object) -> None:
+        pass
+
+    monkeypatch.setattr(AIOKafkaConsumerThread, "on_start", connected)
+    monkeypatch.setattr(ConsumerThread, "watch_membership", connected)
+    thread: Any = ConsumerThread.__new__(ConsumerThread)
+    thread._kafka, thread._load = SimpleNamespace(adapter=adapter), None
+    thread._ensure_consumer = lambda: consumer
+    await thread.on_start()
+    await asyncio.sleep(0)  # its own task waits for partitions from now on
+    request = SimpleNamespace(topics=[])
+    fetcher._pending_tasks = {asyncio.create_task(fetcher._proc_fetch_request(None, 0, request))}
+    await failed.wait()
+    await fetcher.close()
+    assert attached == [consumer]
