@@ -27,6 +27,7 @@ _LAST_POLL_MS = 50
 _DRAIN_POLL_SECONDS = 0.05
 _FINISH_SECONDS = 10.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 4.0
+_TOLD_AGAIN_SECONDS = 10.0
 _IN_MEMORY = "what clients produce is in memory alone"
 _NOT_ON_DISK = "a power failure would lose what clients produced"
 
@@ -181,17 +182,23 @@ class JournalWriter:
         await self._until_taken(partial(self._append, partition, entries), _IN_MEMORY)
 
     async def _until_taken(self, work: Callable[[], Awaitable[None]], risk: str) -> None:
-        begun, pause = time.monotonic(), _FIRST_PAUSE_SECONDS
+        """Repeat the work until disk and key store take it; tell of it at growing intervals, and of its end."""
+        begun, pause, told_at = time.monotonic(), _FIRST_PAUSE_SECONDS, 0.0
         while True:
             try:
                 await work()
             except (Unavailable, OSError) as fault:
                 self._refusals.add(risk)
                 self._taken.clear()
-                logger.warning("the journal waits, and %s: %s", risk, fault)
-                if time.monotonic() - begun >= self.patience_s:
+                waited = time.monotonic() - begun
+                if waited >= told_at:
+                    logger.warning("the journal waits, for %.0f s so far, and %s: %s", waited, risk, fault)
+                    told_at = max(2 * waited, _TOLD_AGAIN_SECONDS)
+                if waited >= self.patience_s:
                     raise
             else:
+                if risk in self._refusals:
+                    logger.warning("the journal goes on after %.0f s", time.monotonic() - begun)
                 self._refusals.discard(risk)
                 if not self._refusals:
                     self._taken.set()

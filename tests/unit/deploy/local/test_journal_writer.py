@@ -1,9 +1,11 @@
 """The journal where the disk or the key store refuses an entry: what clients were promised is written later."""
 
 import asyncio
+import errno
 import os
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from aiokafka import TopicPartition
@@ -91,6 +93,27 @@ async def test_a_full_disk_is_waited_for_and_told(tmp_path: Path, caplog: pytest
     await writer.write(0, ENTRIES)
     journal.close()
     assert (list(Journal(tmp_path).read(0)), writer.written) == (ENTRIES, 5)
+
+
+async def test_the_log_tells_of_a_full_disk_at_growing_intervals_and_of_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, writer = [0.0], writer_of(Journal(tmp_path))
+    monkeypatch.setattr(journal_writer, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+
+    async def pause(seconds: float) -> None:
+        clock[0] += seconds
+
+    async def room_after_300_s() -> None:
+        if clock[0] < 300:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(journal_writer, "asyncio", SimpleNamespace(sleep=pause))
+    monkeypatch.setattr(journal_writer, "_FIRST_PAUSE_SECONDS", 0.5)
+    await writer._until_taken(room_after_300_s, "what clients produce is in memory alone")
+    *waits, end = caplog.messages
+    assert [int(line.split()[4]) for line in waits] == [0, 12, 24, 48, 96, 192]
+    assert end == "the journal goes on after 304 s", "at the first try after that"
 
 
 async def test_lines_are_appended_while_the_disk_is_slow_to_write_others(
