@@ -69,12 +69,14 @@ async def test_the_compiled_follower_goes_on_where_its_stream_broke(built: Path,
     assert json.loads(last.partition(" ")[2])["session"] == 1
 
 
-async def test_the_compiled_follower_says_why_it_is_refused(built: Path, tmp_path: Path):
+@pytest.mark.parametrize("program", ["client", "follow"])
+async def test_a_compiled_program_says_in_one_line_why_it_is_refused(program: str, built: Path, tmp_path: Path):
     async with serving(make_gateway(tmp_path).app, "127.0.0.1:0") as url:
-        words = ("node", "built/follow.js", url, "eu_none", "c")
+        words = ("node", f"built/{program}.js", url, "eu_none", "c")
         done = await asyncio.to_thread(subprocess.run, words, cwd=built, capture_output=True, text=True, timeout=60)
-    assert done.returncode != 0
-    assert "401: the key is unknown, revoked or expired" in done.stderr
+    assert done.returncode == 1
+    (said,) = done.stderr.splitlines()
+    assert said.startswith("401: the key is unknown, revoked or expired")
 
 
 def test_a_body_of_another_type_does_not_compile(built: Path):

@@ -28,4 +28,7 @@ async function main(): Promise<void> {
   console.log(JSON.stringify({ position: told.data.position, dialogue: recalled.data.dialogue }));
 }
 
-await main();
+await main().catch((fault: Error) => {
+  console.error(fault.message);
+  process.exitCode = 1;
+});

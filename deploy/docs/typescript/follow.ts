@@ -54,7 +54,12 @@ async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<Told> {
 
 const [address, secret, conversation] = process.argv.slice(2) as [string, string, string];
 const url = `${address}/v1/conversations/${encodeURIComponent(conversation)}/remembered`;
-for await (const told of follow(url, async () => secret)) {
-  console.log(told.event, told.data);
-  if (told.event === "remembered") break;
+try {
+  for await (const told of follow(url, async () => secret)) {
+    console.log(told.event, told.data);
+    if (told.event === "remembered") break;
+  }
+} catch (fault) {
+  console.error((fault as Error).message);
+  process.exitCode = 1;
 }
