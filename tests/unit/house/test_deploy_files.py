@@ -278,9 +278,7 @@ def test_kafka_is_tested_where_it_can_be_and_the_lack_is_told(
         (tmp_path / path).write_text(text)
         (tmp_path / path).chmod(0o755)
     paths = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        [tmp_path / ".ci" / name], env=paths, capture_output=True, text=True, timeout=20, check=False
-    )
+    done = subprocess.run([tmp_path / ".ci" / name], env=paths, capture_output=True, text=True, timeout=20, check=False)
     assert done.returncode == code
     then = [] if code else OTHERS[name] if told else [ON_KAFKA[name], *OTHERS[name]]
     made = (tmp_path / "made").read_text().split()
