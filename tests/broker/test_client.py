@@ -190,6 +190,7 @@ async def test_who_follows_the_log_of_many_writers_misses_none_of_it(kafka, name
     assert followed == list(range(writers * each))
 
 
+@pytest.mark.slow
 async def test_the_end_of_a_long_log_is_read_as_that_of_a_short_one():
     with broker() as bootstrap:  # the shared one need not carry it
         await _read_the_end_of_a_long_log(settings(bootstrap), TopicNames(prefix=given.own_prefix()))

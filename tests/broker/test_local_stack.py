@@ -199,6 +199,7 @@ async def test_it_says_which_server_died() -> None:
 # ---- what is kept
 
 
+@pytest.mark.slow
 @pytest.mark.broker
 async def test_a_kept_directory_keeps_redis_and_qdrant_and_counts_its_starts(tmp_path: Path) -> None:
     vectors = {"dense": models.VectorParams(size=2, distance=models.Distance.COSINE)}
@@ -225,6 +226,7 @@ async def test_a_kept_directory_keeps_redis_and_qdrant_and_counts_its_starts(tmp
         assert (stack.epoch, stack.clean_start) == (3, False)
 
 
+@pytest.mark.slow
 @pytest.mark.broker
 @pytest.mark.parametrize("clean", [True, False])
 async def test_a_start_that_is_refused_leaves_a_directory_as_clean_as_it_was(tmp_path: Path, clean: bool) -> None:

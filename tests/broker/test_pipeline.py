@@ -161,6 +161,7 @@ async def test_an_idle_session_closes_by_itself(pipeline: Pipeline):
         assert [line.utterance_id for segment in view.segments for line in segment.lines] == ["u1", "u2"]
 
 
+@pytest.mark.slow
 async def test_a_store_that_lost_everything_is_filled_again_from_the_log(pipeline: Pipeline):
     async with pipeline.servers():
         async with pipeline.worker("all"):
@@ -173,6 +174,7 @@ async def test_a_store_that_lost_everything_is_filled_again_from_the_log(pipelin
             assert (await pipeline.everything_remembered(NAME)).segments == whole.segments
 
 
+@pytest.mark.slow
 async def test_a_model_endpoint_at_its_worst_costs_no_memory(pipeline: Pipeline):
     async with ModelServer(ServerSettings(delay_s=0.01, faults=by_rate(MIXED))) as server:
         result = await pipeline.demo(OPENAI_BASE_URL=server.base_url, EUNOE_MODEL_TIMEOUT_SECONDS="3")

@@ -39,6 +39,7 @@ async def waiting_for_blend(pipeline: Pipeline, count: int) -> None:
     await until(there)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kept", "tried_again"), [("plain", False), ("sealed", True)])
 async def test_asks_on_their_way_are_answered_also_where_the_repair_was_killed_after_the_swap(
     pipeline: Pipeline, kept: str, *, tried_again: bool

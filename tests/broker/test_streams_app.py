@@ -375,6 +375,7 @@ async def test_what_came_while_the_flow_was_stopped_comes_again_where_no_seek_fo
         await app.stop(10.0)
 
 
+@pytest.mark.slow
 async def test_who_had_no_partition_takes_nothing_before_it_knows_where_to_start(kafka: KafkaSettings) -> None:
     names = TopicNames(prefix=given.own_prefix())
     await create_topics(kafka, names, 1)

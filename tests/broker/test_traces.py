@@ -50,6 +50,7 @@ async def test_one_trace_goes_from_a_client_to_memory_and_to_the_reply(pipeline:
     assert "traced" not in repr(spans)
 
 
+@pytest.mark.slow
 async def test_requests_to_a_language_model_are_spans_with_their_tokens(pipeline: Pipeline):
     settings = pipeline.settings
     async with collecting() as collector, ModelServer(ServerSettings(scripts=PLAUSIBLE)) as model:

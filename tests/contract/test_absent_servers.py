@@ -236,6 +236,7 @@ def _point() -> Point:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["", "+cluster", "+sentinel"])
 async def test_a_scheme_that_does_not_fit_the_port_is_named_with_the_one_that_does(tmp_path: Path, kind: str) -> None:
     rest = "/master" if kind == "+sentinel" else ""

@@ -196,6 +196,7 @@ async def test_a_refusal_that_helped_nothing_changes_nothing_for_others():
         assert (await model.answer(WHO, QuestionForm)).question == "Who?"
 
 
+@pytest.mark.slow
 async def test_memory_does_not_grow_with_the_questions():
     async with serving(Behaviour()) as (server, model):
 

@@ -104,6 +104,7 @@ async def test_keys_that_a_node_evicts_are_told_and_counted(tmp_path: Path, capl
             assert f'eunoe_evicted_keys{{server="127.0.0.1:{full.port}"}} {count}.0' in samples
 
 
+@pytest.mark.slow
 async def test_a_cluster_that_loses_a_node_loses_nothing(tmp_path: Path) -> None:
     with valkey_cluster(tmp_path) as cluster:
         async with open_redis_url(cluster.url) as client:

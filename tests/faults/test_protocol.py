@@ -23,7 +23,7 @@ from tests.support.schedule_runs import (
     undisturbed_run,
 )
 
-QUICK_SEEDS = 20
+QUICK_SEEDS = 5
 """Seeds that `make test` runs; the rest are marked `slow`."""
 QUICK_ROLLBACK_SEEDS = 3
 """The same of the rollbacks, whose runs are longer."""

@@ -107,6 +107,7 @@ PLACES = sorted((stage, table) for stage, spec in STAGES.items() for table in sp
 STATES = st.dictionaries(st.sampled_from(PLACES), st.dictionaries(NAMES, st.dictionaries(NAMES, VALUES), max_size=4))
 
 
+@pytest.mark.slow
 @given(STATES, st.booleans(), st.integers(0, 3))
 async def test_a_state_that_is_hashed_table_by_table_has_the_same_hash_and_the_same_text(
     tables: dict[tuple[str, str], dict[str, dict[str, object]]], log_times: bool, applied: int
