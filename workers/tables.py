@@ -26,6 +26,8 @@ class Indexed:
     table: str
     entry: Callable[[str], IndexEntry | None]
     """Gives the entry of a document (JSON), or `None` for a document without a point."""
+    without_point: frozenset[str] = frozenset()
+    """Ids of documents that never have a point: they need not be ids of points."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ async def document_ids(store: ListedStore, key: str) -> Ids:
     A document is not read: that it cannot be read may be the reason for the repair.
     """
     return {
-        indexed.collection: await store.ids(name, key, indexed.table)
+        indexed.collection: await store.ids(name, key, indexed.table) - indexed.without_point
         for name in MEMORY_STAGES
         for indexed in STAGES[name].tables.indexed
     }

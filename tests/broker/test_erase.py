@@ -27,7 +27,7 @@ from tests.support.in_memory import START
 from tests.support.pipeline import Pipeline
 from tests.support.whole_state import StateDigest, read_digest
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(500)]
 
 TEXTS = (
     "I moved to Zanzibar last week and I work as a nurse at the hospital now.",
@@ -107,6 +107,7 @@ async def two_told(pipeline: Pipeline) -> None:
     await pipeline.remembered(2, "other")
 
 
+@pytest.mark.slow
 async def test_an_erasure_that_is_killed_again_and_again_is_finished(pipeline: Pipeline, tmp_path: Path):
     eraser = eraser_of(pipeline, tmp_path / "ledger.sqlite")
     settings, ledger = eraser.settings, eraser.ledger

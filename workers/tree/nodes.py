@@ -117,5 +117,5 @@ TABLES = StageTables(
         VECTORS: "derived from the texts; floats may differ between engines in their last digits",
         SUMS: "derived from the vectors",
     },
-    indexed=(Indexed(Collection.TREE, NODES, index_entry),),
+    indexed=(Indexed(Collection.TREE, NODES, index_entry, frozenset({ROOT})),),
 )

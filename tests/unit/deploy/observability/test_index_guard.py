@@ -230,6 +230,13 @@ async def test_a_damaged_document_keeps_no_other_conversation_from_being_looked_
     assert (await document_ids(store, damaged.key))[Collection.MEMORIES] == {"m1"}, "what a repair removes"
 
 
+async def test_the_ids_of_documents_are_those_of_their_points():
+    found = await scene()
+    points = {one: set(await found.index.seqs(one, KEY)) for one in Collection}
+    assert all(points.values())
+    assert await document_ids(found.pipeline.store, KEY) == points
+
+
 async def test_documents_of_a_newer_version_are_held_against_the_index_as_others_are():
     """While a deploy rolls, and after one that was taken back: a worker watches the index of both."""
     found, older = await scene(NewerStore), await scene()
