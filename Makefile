@@ -107,10 +107,10 @@ KAFKA_JOBS ?= 2
 BROKERLESS := tests/clients/test_typescript.py tests/clients/test_page_clock.py
 
 .PHONY: check
-check: lint type test-unit  ## two minutes: formatting, rules, import contracts, types, the tests that need no server
+check: lint type test-unit  ## five minutes: formatting, rules, import contracts, types, the tests that need no server
 
 .PHONY: test
-test: check  ## seven minutes: check, and all tests on the embedded servers but the slow ones
+test: check  ## ten minutes: check, and all tests on the embedded servers but the slow ones
 	$(PYTEST) $(SUITES) -m "not slow" -n $(JOBS) $(BY_FILE) $(ARGS)
 
 .PHONY: test-slow
@@ -155,7 +155,7 @@ test-kafka: install  ## the broker and client suites on Apache Kafka, which Mave
 	$(BIN)/python -m tests.faults --kafka --conversations 40 --faults kill9,sigstop,broker-restart,broker-loss
 
 .PHONY: test-kafka-brief
-test-kafka-brief: install  ## of these the suites that are about the broker itself, in two minutes
+test-kafka-brief: install  ## of these the suites that are about the broker itself, in five minutes
 	$(BIN)/python -m tests.support.kafka --fetch
 	EUNOE_TEST_BROKER=kafka $(PYTEST) -n $(KAFKA_JOBS) $(BY_FILE) $(addprefix --ignore=,$(BROKERLESS)) \
 		tests/broker/test_streams_app.py tests/broker/test_kafka_cluster.py tests/broker/test_erased_bytes_kafka.py \
