@@ -36,8 +36,11 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def _encodable(value: str) -> str:
-    if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
-        raise ValueError("must not contain lone surrogates: they have no UTF-8 form")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ValueError("must not contain lone surrogates: they have no UTF-8 form") from None
     return value
 
 
