@@ -4,7 +4,7 @@ import asyncio
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -13,6 +13,7 @@ from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import client_settings, live_settings
 from eunoe.deploy.clients.shared import open_publisher, open_store
+from eunoe.deploy.datasets.chunks import ReportRead
 from eunoe.deploy.datasets.imports.estimate import ImportEstimate, estimate_import
 from eunoe.deploy.datasets.imports.formats import ImportFormat, read_import
 from eunoe.deploy.datasets.imports.imported import ImportFile, ImportTarget
@@ -25,9 +26,14 @@ from eunoe.schemas.base import write_time
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.events import DEFAULT_TENANT
 
+_MOST_REFUSED: Final = 10
+"""Refused chats that are named."""
+
 
 def import_(
-    file: Annotated[Path, typer.Argument(help="File to import; for ChatGPT conversations.json or the ZIP file.")],
+    file: Annotated[
+        Path, typer.Argument(help="File to import; for ChatGPT and Claude conversations.json, or the ZIP file.")
+    ],
     from_: Annotated[ImportFormat, typer.Option("--from", help="Format of the file.")],
     conversation: Annotated[
         str | None, typer.Option(help="Conversation to import into. Default: what the format says.")
@@ -45,7 +51,8 @@ def import_(
     """
     if not (yes or dry_run or sys.stdin.isatty()):
         raise Refused("no terminal to ask at: give --yes to import, or --dry-run to see what it would cost")
-    found = read_import(file, from_, ImportTarget(tenant, conversation, speaker))
+    with ProgressBars(quiet=as_json, transient=True) as bars:
+        found = read_import(file, from_, ImportTarget(tenant, conversation, speaker), _reading(bars))
     settings = connected_settings()
     with ProgressBars(quiet=as_json, transient=True) as bars:
         plan = asyncio.run(_plan(settings, found, bars))
@@ -60,6 +67,11 @@ def import_(
     done = _run(settings, found, quiet=as_json)
     _print({"plan": _plan_document(found, plan), "done": asdict(done)}, as_json=as_json)
     note(done_line(done), quiet=as_json)
+
+
+def _reading(bars: ProgressBars) -> ReportRead:
+    """A bar over the megabytes of the file."""
+    return lambda done, total: bars("MB read", done // 2**20, total // 2**20)
 
 
 def _run(settings: Settings, found: ImportFile, *, quiet: bool) -> ImportDone:
@@ -110,10 +122,19 @@ def plan_lines(found: ImportFile, plan: tuple[MissingSessions, ImportEstimate]) 
         lines.append(f"passed over, for they were erased: {counted(missing.erased, 'utterance')}")
     if found.unmarked:
         lines.append(unmarked_line(found.unmarked))
+    if found.undated:
+        lines.append(f"at the time of the message before, for they have none: {counted(found.undated, 'message')}")
     if found.left_out:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.left_out.items()))
         lines.append(f"left out: {kinds}")
-    return lines
+    return [*lines, *_refusals(found)]
+
+
+def _refusals(found: ImportFile) -> list[str]:
+    """What was refused of a file that is imported without it."""
+    lines = [f"refused: {fault}" for fault in found.refused[:_MOST_REFUSED]]
+    more = len(found.refused) - len(lines)
+    return [*lines, f"refused: {counted(more, 'more chat')}; --json names all"] if more else lines
 
 
 def done_line(done: ImportDone) -> str:
@@ -133,6 +154,8 @@ def _plan_document(found: ImportFile, plan: tuple[MissingSessions, ImportEstimat
         "dates": dates,
         "left_out": dict(found.left_out),
         "unmarked": dict(found.unmarked),
+        "undated": found.undated,
+        "refused": list(found.refused),
         "present": missing.present,
         "erased": missing.erased,
         **asdict(cost),

@@ -32,7 +32,7 @@ def produce(
     Checks the whole file first: a wrong line is reported, and nothing is produced. An utterance whose id the log has
     already with another content becomes a dead letter: see `eunoe dead-letters list`.
     """
-    numbered = read_numbered_events(read_bytes(file), file)
+    numbered = list(read_numbered_events([read_bytes(file)], file))
     settings = connected_settings()
     check_taken(numbered, file, settings.of(IntakeSettings).max_text_bytes)
     events = tuple(event for _, event in numbered)

@@ -1,17 +1,21 @@
 """Reads conversations from files: JSON lines of events as clients produce them, or LoCoMo's format."""
 
-import codecs
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import orjson
 from pydantic import ValidationError
 
 from eunoe.deploy.datasets import locomo
+from eunoe.deploy.datasets.chunks import lines_of, read_chunks
 from eunoe.deploy.datasets.loaded import ClientEvent, EvalQuestion, LoadedConversation, Played
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Erase, SessionEnded, Utterance
 from eunoe.schemas.versions import ContractError, describe, read_contract
+
+EXPECTED: Final = "one JSON event on each line"
+"""The content of a file of events, for messages."""
 
 
 def load_conversation(path: Path, sample: str | None = None) -> LoadedConversation:
@@ -26,7 +30,7 @@ def load_conversation(path: Path, sample: str | None = None) -> LoadedConversati
     samples = locomo.samples_in(data, path)
     if samples is not None:
         return locomo.read_sample(samples, path, sample)
-    conversation_id, events = _one_conversation(read_numbered_events(data, path), path, sample)
+    conversation_id, events = _one_conversation(read_numbered_events([data], path), path, sample)
     known = {event.utterance_id for event in events if isinstance(event, Utterance)}
     questions = _questions(path, conversation_id, known)
     return LoadedConversation(conversation_id, events, questions)
@@ -37,27 +41,15 @@ def read_events(path: Path) -> tuple[ClientEvent, ...]:
 
     Blank lines are skipped. Raises `Refused` as `load_conversation` does.
     """
-    return tuple(event for _, event in read_numbered_events(read_bytes(path), path))
+    return tuple(event for _, event in read_numbered_events(read_chunks(path, EXPECTED), path))
 
 
-def read_bytes(path: Path, expected: str = "one JSON event on each line") -> bytes:
+def read_bytes(path: Path, expected: str = EXPECTED) -> bytes:
     """The bytes of a file, without a byte order mark; raises `Refused` where it cannot be read or is empty.
 
     ``expected``: the content that the message asks for.
     """
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise Refused(f"{path}: no such file") from None
-    except IsADirectoryError:
-        raise Refused(f"{path}: is a folder; expected a file of {expected}") from None
-    except OSError as error:
-        raise Refused(f"{path}: cannot be read: {error.strerror}") from None
-    if not data.strip():
-        raise Refused(f"{path}: is empty; expected {expected}")
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise Refused(f"{path}: is in UTF-16; save it in UTF-8")
-    return data.removeprefix(codecs.BOM_UTF8)
+    return b"".join(read_chunks(path, expected))
 
 
 def json_fault(data: bytes, error: orjson.JSONDecodeError) -> str:
@@ -69,8 +61,8 @@ def json_fault(data: bytes, error: orjson.JSONDecodeError) -> str:
     return f"not JSON: {error.msg}"
 
 
-def _rows(data: bytes, path: Path) -> Iterable[tuple[int, object]]:
-    for number, line in enumerate(data.split(b"\n"), 1):
+def _rows(chunks: Iterable[bytes], path: Path) -> Iterator[tuple[int, object]]:
+    for number, line in enumerate(lines_of(chunks), 1):
         if line.strip():
             try:
                 yield number, orjson.loads(line)
@@ -78,9 +70,9 @@ def _rows(data: bytes, path: Path) -> Iterable[tuple[int, object]]:
                 raise Refused(f"{path}, line {number}: {json_fault(line, error)}") from None
 
 
-def read_numbered_events(data: bytes, path: Path) -> list[tuple[int, ClientEvent]]:
-    """The events of JSON lines with the numbers of their lines; raises `Refused` with the line."""
-    return [(number, _event(row, f"{path}, line {number}")) for number, row in _rows(data, path)]
+def read_numbered_events(chunks: Iterable[bytes], path: Path) -> Iterator[tuple[int, ClientEvent]]:
+    """The events of JSON lines, given in pieces, with the numbers of their lines; raises `Refused` with the line."""
+    return ((number, _event(row, f"{path}, line {number}")) for number, row in _rows(chunks, path))
 
 
 def _event(row: object, where: str) -> ClientEvent:
@@ -94,8 +86,9 @@ def _event(row: object, where: str) -> ClientEvent:
 
 
 def _one_conversation(
-    events: list[tuple[int, ClientEvent]], path: Path, sample: str | None
+    numbered: Iterable[tuple[int, ClientEvent]], path: Path, sample: str | None
 ) -> tuple[str, tuple[Played, ...]]:
+    events = list(numbered)
     names = list(dict.fromkeys(event.conversation_id for _, event in events))
     chosen = locomo.choose(names, path, sample)
     played: list[Played] = []
@@ -133,7 +126,7 @@ def _questions(path: Path, conversation_id: str, known: set[str]) -> tuple[EvalQ
         return ()
     gold = _gold(path.with_name(path.name.replace("conversation", "gold")))
     found: list[EvalQuestion] = []
-    for number, row in _rows(read_bytes(beside), beside):
+    for number, row in _rows(read_chunks(beside, EXPECTED), beside):
         where = f"{beside}, line {number}"
         question = _with_gold(_question(row, where), gold.get(number), where)
         if question.conversation_id in (None, conversation_id):
@@ -144,7 +137,7 @@ def _questions(path: Path, conversation_id: str, known: set[str]) -> tuple[EvalQ
 
 def _gold(path: Path) -> Mapping[int, object]:
     """The rows of a file of gold passages by the numbers of their lines; empty where there is no such file."""
-    return dict(_rows(read_bytes(path), path)) if path.is_file() else {}
+    return dict(_rows(read_chunks(path, EXPECTED), path)) if path.is_file() else {}
 
 
 def _with_gold(question: EvalQuestion, row: object, where: str) -> EvalQuestion:

@@ -39,6 +39,40 @@ def chatgpt_chat(name: str = "chat-1", at: float = DAY) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def claude_message(id_: str, sender: str, parts: list[Any], at: str | None, **more: Any) -> dict[str, Any]:
+    """A message of a chat of Claude; its text has what no person sees, too."""
+    content = [{"type": "text", "text": part, "citations": []} if isinstance(part, str) else part for part in parts]
+    text = "\n".join(part if isinstance(part, str) else HIDDEN for part in parts)
+    return {
+        "uuid": id_, "text": text, "content": content, "sender": sender, "created_at": at, "updated_at": at,
+        "attachments": [], "files": [], **more,
+    }  # fmt: skip
+
+
+HIDDEN = "```\nThis block is not supported on your current device yet.\n```"
+
+
+def claude_chat(name: str = "chat-1") -> dict[str, Any]:
+    """A chat with a thought, a call of a tool, a pasted text, a document, an image, and a long silence."""
+    thought = {"type": "thinking", "thinking": "They moved."}
+    call = {"type": "tool_use", "name": "search", "input": {"q": "Lyon"}}
+    result = {"type": "tool_result", "content": [{"type": "text", "text": "Lyon is a city."}]}
+    pasted = {"file_name": "", "file_type": "txt", "extracted_content": "The flat has two rooms."}
+    document = {"file_name": "lease.pdf", "file_type": "pdf", "extracted_content": "The lessee pays."}
+    return {
+        "uuid": name, "name": "Lyon", "created_at": "2023-11-14T22:13:00.123456Z", "account": {"uuid": "a"},
+        "updated_at": "2023-11-15T00:13:20Z",
+        "chat_messages": [
+            claude_message("u1", "human", [SAID[0]], "2023-11-14T22:13:20.500000Z"),
+            claude_message("a1", "assistant", [thought, "Lyon is lovely.", call, result], "2023-11-14T22:13:23Z"),
+            claude_message("u2", "human", ["Look at the flat."], "2023-11-14T22:14:20Z",
+                           attachments=[pasted, document], files=[{"file_name": "flat.PNG"}]),
+            claude_message("a2", "assistant", [call], "2023-11-14T22:14:30Z"),
+            claude_message("u3", "human", [SAID[1]], "2023-11-15T00:13:20Z"),
+        ],
+    }  # fmt: skip
+
+
 def mem0_memories() -> dict[str, Any]:
     """What mem0's ``get_all`` answers."""
     return {
@@ -87,6 +121,7 @@ def write_exports(folder: Path) -> dict[str, Path]:
     """Format → its file in a folder."""
     texts = {
         "chatgpt": json.dumps([chatgpt_chat()]),
+        "claude": json.dumps([claude_chat()]),
         "mem0": json.dumps(mem0_memories()),
         "locomo": json.dumps([locomo_sample()]),
         "jsonl": json_lines(),

@@ -1,22 +1,18 @@
 """Reads files that are imported, in each format."""
 
-import json
-import lzma
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
 
-import orjson
 from pydantic import ValidationError
 
 from eunoe.deploy.datasets import locomo
-from eunoe.deploy.datasets.imports import chatgpt, mem0, table
+from eunoe.deploy.datasets.chunks import ReportRead, file_size, of_all, read_chunks
+from eunoe.deploy.datasets.imports import chatgpt, claude, mem0, table
+from eunoe.deploy.datasets.imports.chats import read_chats
+from eunoe.deploy.datasets.imports.documents import read_document, read_entries
 from eunoe.deploy.datasets.imports.imported import (
     GAP,
     ImportFile,
@@ -27,22 +23,19 @@ from eunoe.deploy.datasets.imports.imported import (
     pieces,
     source_id,
 )
-from eunoe.deploy.datasets.load import json_fault, read_bytes, read_numbered_events
+from eunoe.deploy.datasets.load import EXPECTED, read_bytes, read_numbered_events
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Erase, SessionEnded, Utterance
 from eunoe.schemas.versions import describe
-
-_MOST_PACKED: Final = 100
-"""Bytes of chats to one of the ZIP file with them; chats have 5 to 10."""
-_ALWAYS_UNPACKED: Final = 64 * 2**20
-"""Bytes that any machine has room for."""
 
 
 class ImportFormat(StrEnum):
     """The format of a file."""
 
     CHATGPT = "chatgpt"
-    """``conversations.json`` of an export of ChatGPT, or the ZIP file with it."""
+    """``conversations.json`` of an export of ChatGPT, or the folder or ZIP file with it."""
+    CLAUDE = "claude"
+    """The same of an export of Claude."""
     MEM0 = "mem0"
     """The memories that mem0's ``get_all`` answers."""
     LOCOMO = "locomo"
@@ -53,10 +46,15 @@ class ImportFormat(StrEnum):
     """A table of messages, whose first line names the columns."""
 
 
-def read_import(path: Path, format_: ImportFormat, target: ImportTarget) -> ImportFile:
-    """The sessions of a file. Raises `Refused` with the file, the line or entry, and the fault."""
+def read_import(
+    path: Path, format_: ImportFormat, target: ImportTarget, report: ReportRead = lambda _done, _total: None
+) -> ImportFile:
+    """The sessions of a file; ``report`` is called as it is read.
+
+    Raises `Refused` with the file, the line or entry, and the fault.
+    """
     try:
-        found = _READERS[format_](path, target)
+        found = _READERS[format_](path, target, report)
     except ValidationError as error:  # an id or a name that no contract takes
         raise Refused(f"{path}: {describe(error)}; see --conversation and --speaker") from None
     if not found.sessions:
@@ -67,81 +65,19 @@ def read_import(path: Path, format_: ImportFormat, target: ImportTarget) -> Impo
 # ---- documents
 
 
-def _document(path: Path) -> object:
-    return _parsed(read_bytes(path, "a JSON document, as it was exported"), str(path))
+def _chatgpt(path: Path, target: ImportTarget, report: ReportRead) -> ImportFile:
+    return read_chats(read_entries(path, report), path, target, chatgpt.NAME, chatgpt.read_chat)
 
 
-def _parsed(data: bytes, where: str) -> object:
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        try:
-            return orjson.loads(_without_halves(data))
-        except (ValueError, RecursionError):
-            raise Refused(f"{where}, line {error.lineno}: {json_fault(data, error)}") from None
+def _claude(path: Path, target: ImportTarget, report: ReportRead) -> ImportFile:
+    return read_chats(read_entries(path, report), path, target, claude.NAME, claude.read_chat)
 
 
-def _without_halves(data: bytes) -> bytes:
-    """JSON with a question mark for each half of a surrogate pair: products cut texts in the middle of an emoji."""
-    return json.dumps(json.loads(data), ensure_ascii=False).encode("utf-8", "replace")
+def _mem0(path: Path, target: ImportTarget, _: ReportRead) -> ImportFile:
+    return mem0.read_memories(read_document(path), path, target)
 
 
-def _chatgpt(path: Path, target: ImportTarget) -> ImportFile:
-    if not (path.is_file() and zipfile.is_zipfile(path)):
-        if path.suffix.lower() == ".zip" and path.is_file():
-            raise Refused(f"{path}: is not a ZIP file, or a damaged one; fetch the export again")
-        return chatgpt.read_chats(_document(path), path, target)
-    chats: list[object] = []
-    for name, data in _members(path):
-        found = _parsed(data, f"{path}, {name}")
-        chats += found if isinstance(found, list) else [found]
-    return chatgpt.read_chats(chats, path, target)
-
-
-def _members(path: Path) -> Iterator[tuple[str, bytes]]:
-    """The files of conversations in an export's ZIP file; there are several where it is large."""
-    with _naming_damage(path), zipfile.ZipFile(path) as archive:
-        names = sorted(name for name in archive.namelist() if _is_conversations(name))
-        if not names:
-            raise Refused(f"{path}: holds no conversations.json; give the ZIP file as it was exported")
-        _check_unpacked(path, sum(archive.getinfo(name).file_size for name in names))
-        for name in names:
-            yield name, archive.read(name)
-
-
-def _check_unpacked(path: Path, size: int) -> None:
-    """Raise `Refused` for a ZIP file that unpacks to more than chats do, which would take all memory.
-
-    ``size``: bytes of what is read of it, unpacked. Files in it may share their bytes, so that all are counted.
-    """
-    packed = path.stat().st_size
-    if size > max(_ALWAYS_UNPACKED, _MOST_PACKED * packed):
-        raise Refused(
-            f"{path}: {packed} bytes would unpack to {size}, as no chats do; unpack it, and give its conversations.json"
-        )
-
-
-@contextmanager
-def _naming_damage(path: Path) -> Iterator[None]:
-    """Raise `Refused` for a ZIP file that cannot be unpacked."""
-    try:
-        yield
-    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError) as fault:
-        raise Refused(f"{path}: is not a ZIP file, or a damaged one ({fault}); fetch the export again") from None
-    except (RuntimeError, NotImplementedError) as fault:  # a password, a way of packing that Python does not know
-        raise Refused(f"{path}: cannot be unpacked ({fault}); unpack it, and give its conversations.json") from None
-
-
-def _is_conversations(name: str) -> bool:
-    base = name.rpartition("/")[2]
-    return base.startswith("conversations") and base.endswith(".json")
-
-
-def _mem0(path: Path, target: ImportTarget) -> ImportFile:
-    return mem0.read_memories(_document(path), path, target)
-
-
-def _locomo(path: Path, target: ImportTarget) -> ImportFile:
+def _locomo(path: Path, target: ImportTarget, _: ReportRead) -> ImportFile:
     samples = locomo.samples_in(read_bytes(path), path)
     if samples is None:
         raise Refused(f"{path}: not a LoCoMo file: expected a sample, or a list of them")
@@ -156,17 +92,20 @@ def _locomo(path: Path, target: ImportTarget) -> ImportFile:
 # ---- events
 
 
-def _jsonl(path: Path, target: ImportTarget) -> ImportFile:
-    return _regrouped(read_numbered_events(read_bytes(path), path), path, target, "line")
+def _jsonl(path: Path, target: ImportTarget, report: ReportRead) -> ImportFile:
+    chunks = read_chunks(path, EXPECTED, of_all(report, file_size(path)))
+    return _regrouped(read_numbered_events(chunks, path), path, target, "line")
 
 
-def _csv(path: Path, target: ImportTarget) -> ImportFile:
-    rows, left_out = table.read_table(read_bytes(path, "CSV, whose first line names the columns"), path, target)
+def _csv(path: Path, target: ImportTarget, report: ReportRead) -> ImportFile:
+    expected = "CSV, whose first line names the columns"
+    chunks = read_chunks(path, expected, of_all(report, file_size(path)))
+    rows, left_out = table.read_table(chunks, path, target)
     return replace(_regrouped(rows, path, target, "line"), left_out=left_out)
 
 
 def _regrouped(
-    events: Sequence[tuple[int, Utterance | SessionEnded | Erase]], path: Path, target: ImportTarget, unit: str
+    events: Iterable[tuple[int, Utterance | SessionEnded | Erase]], path: Path, target: ImportTarget, unit: str
 ) -> ImportFile:
     """The events as whole sessions, those of a conversation in order of time; one that does not end is ended."""
     open_: dict[tuple[str, str | None], list[Utterance]] = {}
@@ -242,8 +181,9 @@ def _whole(lines: Sequence[Utterance], *, is_first: bool) -> ImportSession:
     return ImportSession(session_id, said, end)
 
 
-_READERS: Mapping[ImportFormat, Callable[[Path, ImportTarget], ImportFile]] = {
+_READERS: Mapping[ImportFormat, Callable[[Path, ImportTarget, ReportRead], ImportFile]] = {
     ImportFormat.CHATGPT: _chatgpt,
+    ImportFormat.CLAUDE: _claude,
     ImportFormat.MEM0: _mem0,
     ImportFormat.LOCOMO: _locomo,
     ImportFormat.JSONL: _jsonl,

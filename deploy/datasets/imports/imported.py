@@ -92,6 +92,10 @@ class ImportFile:
     """In order of time in each conversation."""
     left_out: Counter[str] = field(default_factory=Counter)
     """Kind of content → how many messages of it were not imported."""
+    undated: int = 0
+    """Messages of chats that have no time of their own, and take that of the one before."""
+    refused: tuple[str, ...] = ()
+    """The chats that were refused alone: each with its place and the fault."""
 
     @property
     def events(self) -> int:
@@ -175,6 +179,9 @@ def _utterances(line: SourceLine, session_id: str, target: ImportTarget, convers
 
 def pieces(text: str) -> Iterator[str]:
     """The text in parts that intake takes, each but the last as long as fits, cut between words where it can be."""
+    if len(text) <= MAX_TEXT_BYTES // 4 and text.strip():  # nearly all of them; without a copy of it
+        yield text
+        return
     data = text.encode("utf-8", "replace")
     while len(data) > MAX_TEXT_BYTES:
         piece = data[:MAX_TEXT_BYTES].decode("utf-8", "ignore")

@@ -3,13 +3,15 @@
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from pydantic import ValidationError
 
+from eunoe.deploy.datasets.chunks import lines_of
 from eunoe.deploy.datasets.imports.imported import ImportTarget, source_id
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_AGENT, Utterance
@@ -26,15 +28,17 @@ _MAX_FIELD: Final = 64 * 2**20
 Row = Mapping[str, str]
 
 
-def read_table(data: bytes, path: Path, target: ImportTarget) -> tuple[list[tuple[int, Utterance]], Counter[str]]:
+def read_table(
+    chunks: Iterable[bytes], path: Path, target: ImportTarget
+) -> tuple[list[tuple[int, Utterance]], Counter[str]]:
     """The utterances of the rows with the numbers of their lines, and what is left out: other columns, empty texts.
 
-    Raises `Refused` with the line that is wrong.
+    ``chunks``: the bytes of the table. Raises `Refused` with the line that is wrong.
     """
     found: list[tuple[int, Utterance]] = []
     left_out: Counter[str] = Counter()
     same: Counter[tuple[str, ...]] = Counter()
-    for number, row in _rows(data, path):
+    for number, row in _rows(chunks, path):
         left_out.update(f"of column {name!r:.60}" for name in row if name not in COLUMNS and row[name])
         if row.get("text") == "" and any(row.values()):  # a picture, or what was deleted
             left_out["without text"] += 1
@@ -43,9 +47,11 @@ def read_table(data: bytes, path: Path, target: ImportTarget) -> tuple[list[tupl
     return found, left_out
 
 
-def _rows(data: bytes, path: Path) -> Iterator[tuple[int, Row]]:
+def _rows(chunks: Iterable[bytes], path: Path) -> Iterator[tuple[int, Row]]:
     """Number of the last line and values of each row, by the names of the columns."""
-    reader = csv.reader(io.StringIO(_text(data, path), newline=""), delimiter=_separator(data), strict=True)
+    lines = _lines(chunks, path)
+    first = next(lines, "")
+    reader = csv.reader(chain((first,), lines), delimiter=max(_SEPARATORS, key=first.count), strict=True)
     before = csv.field_size_limit(_MAX_FIELD)
     try:
         names = [name.strip().lower() for name in next(reader)]
@@ -60,18 +66,13 @@ def _rows(data: bytes, path: Path) -> Iterator[tuple[int, Row]]:
         csv.field_size_limit(before)
 
 
-def _text(data: bytes, path: Path) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise Refused(f"{path}, line {line}: not in UTF-8; save the file in that encoding") from None
-
-
-def _separator(data: bytes) -> str:
-    """The separator of the first line: that which stands there most often."""
-    first = data.partition(b"\n")[0].decode(errors="replace")
-    return max(_SEPARATORS, key=first.count)
+def _lines(chunks: Iterable[bytes], path: Path) -> Iterator[str]:
+    """The lines with their ends, as the library wants them: quoted values may have some within."""
+    for number, line in enumerate(lines_of(chunks), 1):
+        try:
+            yield from io.StringIO(line.decode(), newline="")
+        except UnicodeDecodeError:
+            raise Refused(f"{path}, line {number}: not in UTF-8; save the file in that encoding") from None
 
 
 def _check_names(names: list[str], path: Path) -> None:

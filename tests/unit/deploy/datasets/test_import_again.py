@@ -21,7 +21,18 @@ from eunoe.schemas.ports import StateStore
 from eunoe.workers.intake.head import Head
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.registry import StageSettings
-from tests.support.exports import DAY, SAID, chatgpt_chat, csv_rows, json_lines, mem0_memories, message, write_exports
+from tests.support.exports import (
+    DAY,
+    SAID,
+    chatgpt_chat,
+    claude_chat,
+    claude_message,
+    csv_rows,
+    json_lines,
+    mem0_memories,
+    message,
+    write_exports,
+)
 from tests.support.in_memory import make_pipeline
 
 DOG = "My dog is called Rex."
@@ -32,6 +43,13 @@ def grown_chat():
     chat = deepcopy(chatgpt_chat())
     chat["mapping"]["u4"] = message("u4", "user", [DOG], DAY + 7300, "a3")
     return [{**chat, "current_node": "u4"}]
+
+
+def grown_claude():
+    """The chat of `claude_chat` with one more message, within the half hour of its last session."""
+    chat = claude_chat()
+    later = claude_message("u4", "human", [DOG], "2023-11-15T00:15:00Z")
+    return [{**chat, "chat_messages": [*chat["chat_messages"], later]}]
 
 
 def grown_memories():
@@ -75,6 +93,7 @@ def read(tmp_path: Path, format_: str, document: object = None):
     ("format_", "document", "key"),
     [
         ("chatgpt", grown_chat(), "default/chatgpt"),
+        ("claude", grown_claude(), "default/claude"),
         ("mem0", grown_memories(), "default/ann"),
         ("jsonl", grown_lines(), "default/c"),
         ("csv", grown_rows(), "default/csv"),

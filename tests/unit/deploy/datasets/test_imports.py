@@ -19,7 +19,16 @@ from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import SessionEnded
 from eunoe.streams.client import MAX_TEXT_BYTES
 from eunoe.workers.registry import STAGES
-from tests.support.exports import DAY, SAID, chatgpt_chat, json_lines, locomo_sample, mem0_memories, write_exports
+from tests.support.exports import (
+    DAY,
+    SAID,
+    chatgpt_chat,
+    claude_chat,
+    json_lines,
+    locomo_sample,
+    mem0_memories,
+    write_exports,
+)
 from tests.support.in_memory import make_pipeline
 from tests.support.whole_state import read_digest
 
@@ -136,10 +145,10 @@ def test_the_same_file_gives_the_same_events(tmp_path, format_):
     [
         ("chatgpt", "{", "line 1: not JSON"),
         ("chatgpt", " ", "is empty; expected a JSON document, as it was exported"),
-        ("chatgpt", {"a": 1}, "not a list of chats"),
+        ("chatgpt", {"a": 1}, "chat 1: has no 'mapping' of messages, as chats of ChatGPT have"),
         ("chatgpt", [chatgpt_chat(), {"title": "x"}], "chat 2: has no 'mapping'"),
         ("chatgpt", [{**chatgpt_chat(), "current_node": "gone"}], "chat 1: message 'gone' is missing"),
-        ("chatgpt", [chatgpt_chat(at=1e300)], "chat 1, message 'u1': its create_time"),
+        ("chatgpt", [chatgpt_chat(at=1e300)], "chat 1: neither it nor any of its messages has a time within"),
         ("chatgpt", [], "holds nothing to import"),
         ("mem0", {"a": 1}, "no list of memories"),
         ("mem0", [{"id": "m1", "memory": "x", "created_at": "May"}], "entry 1: its created_at"),
@@ -148,11 +157,16 @@ def test_the_same_file_gives_the_same_events(tmp_path, format_):
         ("mem0", [{"id": "m1", "memory": "x", "created_at": "0001-01-01T00:00:00+14:00"}], "entry 1: its created_at"),
         ("mem0", [{"id": "m1", "memory": "x", "created_at": "1001-01-01"}], "entry 1: its time 1001-01-01T"),
         ("chatgpt", [{**chatgpt_chat(), "current_node": ["u1"]}], "chat 1: message \"['u1']\" is missing"),
-        ("chatgpt", [chatgpt_chat(at=1e10)], "chat 1, message 'u1': its time 2286-"),
+        ("chatgpt", [chatgpt_chat(at=1e10)], "of now; that of message 'u1' is 10000000000.0"),
         ("locomo", [{"a": 1}], "entry 1 is not a LoCoMo sample"),
         ("locomo", "no", "not a LoCoMo file"),
         ("jsonl", '{"role": "user", "content": "Hi"}\n', "line 1: has no type, like utterance"),
-        ("chatgpt", [{"uuid": "c1", "chat_messages": []}], "chat 1: has no 'mapping' of messages, as chats of ChatGPT"),
+        ("chatgpt", [{"uuid": "c1", "chat_messages": []}], "chats of ChatGPT have; give --from claude"),
+        ("claude", [claude_chat(), chatgpt_chat()], "chats of Claude have; give --from chatgpt"),
+        ("claude", {"uuid": "c1"}, "chat 1: has no list 'chat_messages'"),
+        ("claude", '[{"chat_messages": []', "line 1: not JSON"),
+        ("claude", "[]\n[]", "line 2: not JSON: more behind its end"),
+        ("claude", '[{"chat_messages": []}\n{}]', "line 2: not JSON: expected a comma or the end of the list"),
         ("jsonl", json_lines().replace("2024-05-02", "2924-05-02"), "line 3: its time 2924-05-02T10:00:00Z is"),
         ("jsonl", json_lines().replace('"u2"', '"u1"'), "line 3: utterance_id 'u1' is that of line 1, with another"),
         ("jsonl", json_lines() + '{"type": "erase", "conversation_id": "c", "request_id": "e", "at": '

@@ -28,11 +28,9 @@ def lines(*events: dict[str, str]) -> bytes:
     ],
 )
 def test_a_line_that_intake_would_refuse_is_named(event, said):
-    rows = read_numbered_events(
-        lines({"utterance_id": "u1"}, {"utterance_id": "u2"}, {"utterance_id": "u3", **event}), PATH
-    )
+    rows = lines({"utterance_id": "u1"}, {"utterance_id": "u2"}, {"utterance_id": "u3", **event})
     with pytest.raises(Refused) as refused:
-        check_taken(rows, PATH, 100)
+        check_taken(list(read_numbered_events([rows], PATH)), PATH, 100)
     assert str(refused.value).startswith(f"events.jsonl, {said}")
 
 
@@ -42,7 +40,7 @@ def test_a_repetition_the_same_id_elsewhere_and_a_text_at_the_limit_are_none():
         {"utterance_id": "u1"},
         {"utterance_id": "u1", "conversation_id": "d", "text": "x" * 100},
     )
-    check_taken(read_numbered_events(rows, PATH), PATH, 100)
+    check_taken(list(read_numbered_events([rows], PATH)), PATH, 100)
 
 
 def test_the_command_sends_nothing_of_such_a_file(tmp_path, monkeypatch):
@@ -60,6 +58,6 @@ def test_words_of_an_assistant_are_marked_by_a_reply_id():
         {"utterance_id": "u3"},
         {"utterance_id": "u4", "speaker": "agent"},
     )
-    unmarked = unmarked_replies(event for _, event in read_numbered_events(rows, PATH))
+    unmarked = unmarked_replies(event for _, event in read_numbered_events([rows], PATH))
     assert unmarked == {"Assistant": 1, "agent": 1}
     assert "1 of 'Assistant', 1 of 'agent'" in unmarked_line(unmarked)
