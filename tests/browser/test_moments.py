@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.async_api import Route
@@ -357,6 +358,81 @@ async def test_the_list_says_what_is_in_memory_by_now(window: Window) -> None:
     behind = False
     await window.page.evaluate("dispatchEvent(new Event('focus'))")
     await window.page.get_by_text("1 not in memory yet").wait_for(state="detached")
+
+
+def listed_as(names: list[str], seconds: dict[str, int]) -> Any:
+    """Answers for the list of conversations: pages of what stands in ``names`` when they are read."""
+
+    async def listed(route: Route) -> None:
+        query = parse_qs(urlsplit(route.request.url).query)
+        start = int(query.get("cursor", ["0"])[0])
+        end = start + int(query["limit"][0])
+        page = [
+            {"conversation_id": name, "active": f"2025-11-10T09:00:{seconds.get(name, 0):02}Z"}
+            for name in names[start:end]
+        ]
+        await route.fulfill(json={"conversations": page, "next": str(end) if end < len(names) else None})
+
+    return listed
+
+
+async def test_the_list_is_as_long_as_it_was_for_whoever_comes_back(window: Window) -> None:
+    names, seconds = [f"many-{number:03}" for number in range(200)], {}
+    window.expects_faults = True  # there are no such conversations
+    await window.page.route("**/v1/conversations?*", listed_as(names, seconds))
+    await window.open()
+    cards = window.page.locator(".card")
+    for count in (50, 100, 150):
+        await window.page.wait_for_function("count => document.querySelectorAll('.card').length === count", arg=count)
+        if count < 150:
+            await window.page.get_by_role("button", name="More conversations").click()
+    card = cards.nth(120)
+    await card.scroll_into_view_if_needed()
+    before = await window.page.evaluate("scrollY")
+    await card.click()
+    await window.sees("There is no such conversation")
+    names.remove("many-130")  # it is active meanwhile, another one is erased
+    names.insert(0, "many-130")
+    names.remove("many-003")
+    seconds["many-130"] = 1
+    await window.page.go_back()
+    await window.page.wait_for_function("() => document.querySelector('.card strong')?.textContent === 'many-130'")
+    told = await cards.locator("strong").all_inner_texts()
+    assert told == names[:149]
+    assert await window.page.evaluate("scrollY") == before
+    seconds["many-199"] = 2
+    names.insert(0, names.pop())
+    await window.page.evaluate("dispatchEvent(new Event('focus'))")
+    await window.page.wait_for_function("() => document.querySelector('.card strong').textContent === 'many-199'")
+    assert await cards.locator("strong").all_inner_texts() == names[:150]
+    await window.page.get_by_role("button", name="More conversations").click()
+    await window.page.wait_for_function("() => document.querySelectorAll('.card').length === 199")
+
+
+async def test_memories_that_were_read_are_there_for_whoever_comes_back_from_another_view(window: Window) -> None:
+    told = Told(window, "to-and-fro")
+    await told.tell("I moved to Lyon in March.")
+    await told.open("memories")
+    await window.sees("moved to Lyon")
+    asked: list[str] = []
+    window.page.on("request", lambda one: asked.append(one.url))
+    for view, text in (("progress", "Decided offline"), ("insights", "No insights"), ("memories", "moved to Lyon")):
+        await window.page.get_by_role("tab", name=view).click()
+        await window.sees(text)
+    await drawn(window)
+    assert [url for url in asked if "/memories" in url] == []
+    await window.page.get_by_role("tab", name="progress").click()
+    await told.tell("I bought a red boat in Marseille.")
+    await window.sees("2 sessions closed")
+    await window.page.get_by_role("tab", name="memories").click()
+    await window.sees("red boat")
+
+
+async def test_the_progress_is_fresh_for_whoever_comes_back(window: Window) -> None:
+    await window.open(f"/c/{DEMO}/progress")
+    await window.sees("digest")
+    async with window.page.expect_response(lambda one: one.url.endswith(f"/{DEMO}/state")):
+        await window.page.evaluate("dispatchEvent(new Event('focus'))")
 
 
 async def test_enter_waits_for_the_list_that_it_chooses_from(window: Window) -> None:

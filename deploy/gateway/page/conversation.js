@@ -1,6 +1,6 @@
 // One conversation: its progress, the tabs of its views, and the feed that refreshes what is open.
 
-import { html, useEffect, useRef, useState } from "./htm-preact.mjs";
+import { html, useEffect, useMemo, useRef, useState } from "./htm-preact.mjs";
 import { follow, inConversation, snapshot } from "./api.js";
 import { Ask } from "./ask.js";
 import { sizes } from "./conversations.js";
@@ -51,6 +51,7 @@ export function Conversation({ id, view, params }) {
     follow(inConversation(id, "/remembered"), take, stop.signal).then(begin); // it ends where it is refused
     return () => (clearTimeout(timer), clearTimeout(impatient), stop.abort());
   }, [id, keys]);
+  const kept = useMemo(() => ({}), [anew]); // what was read, for whoever comes back from another view
   const name = NAMES.includes(view) ? view : "memories";
   const status = useData(begun ? inConversation(id) : null, `${version} ${name} ${useReturns()}`);
   const View = VIEWS[name];
@@ -61,7 +62,7 @@ export function Conversation({ id, view, params }) {
     <div role="tabpanel" id="panel" aria-labelledby=${`tab-${name}`} tabindex="-1">
       ${status.error && html`<${Fault} error=${status.error} retry=${status.reload} />`}
       ${!status.data && !status.error && html`<${Loading} what="the conversation" />`}
-      ${status.data && !refused && html`<${View} key=${FORMS.includes(name) ? name : anew} id=${id} params=${params} status=${status.data} version=${version} anew=${anew} />`}
+      ${status.data && !refused && html`<${View} key=${FORMS.includes(name) ? name : anew} id=${id} params=${params} status=${status.data} version=${version} anew=${anew} kept=${kept} />`}
     </div>
   </section>`;
 }

@@ -1,33 +1,25 @@
 // The conversations of the key's tenant, the last active first, with how much of each is in memory.
 
 import { html, useEffect, useState } from "./htm-preact.mjs";
-import { inConversation, withQuery } from "./api.js";
+import { inConversation } from "./api.js";
 import { useData, useReturns } from "./data.js";
+import { PAGE, useConversations } from "./listed.js";
 import { change, go, link } from "./route.js";
 import { Empty, Fault, Known, Loading, plural } from "./ui.js";
 
-const PAGE = 50;
 const LOOK_THROUGH = 200;
 
 export function Conversations({ params }) {
-  const [pages, setPages] = useState([]);
-  const [{ cursor, limit }, setPlace] = useState({ cursor: "", limit: PAGE });
   const returns = useReturns();
-  const page = useData(withQuery("v1/conversations", { limit, cursor }), cursor ? 0 : returns);
-  useEffect(() => {
-    if (page.data) setPages((known) => [...known.filter((one) => one.cursor !== cursor), { cursor, data: page.data }]);
-  }, [page.data]);
-  const all = pages.flatMap((one) => one.data.conversations);
+  const { items: all, next, loading, error, more, reload } = useConversations(returns);
   const wanted = (params.q || "").toLowerCase();
   const shown = all.filter((one) => one.conversation_id.toLowerCase().includes(wanted));
-  const next = pages.length ? pages[pages.length - 1].data.next : null;
   const looking = Boolean(wanted && next && shown.length < PAGE); // a search is one of all, not of those that are listed
   useEffect(() => {
-    if (looking && !page.loading && !page.error) setPlace({ cursor: next, limit: LOOK_THROUGH });
-  }, [looking, next, page.loading, page.error]);
+    if (looking && !loading && !error) more(LOOK_THROUGH);
+  }, [looking, next, loading, error]);
   const [entered, setEntered] = useState(false);
-  const unlisted = page.data !== null && !pages.some((one) => one.data === page.data);
-  const waits = !page.error && (looking || page.loading || unlisted); // Enter chooses from what is found, which is not all there yet
+  const waits = !error && (looking || loading); // Enter chooses from what is found, which is not all there yet
   useEffect(() => {
     if (!entered || waits) return;
     setEntered(false);
@@ -46,14 +38,14 @@ export function Conversations({ params }) {
     <div class="head"><h1>Conversations</h1>
       <form role="search" onSubmit=${search}><input type="search" aria-label="Search ids; Enter opens one" placeholder="Search ids; Enter opens one"
         value=${params.q || ""} onInput=${type} /></form></div>
-    ${page.error && html`<${Fault} error=${page.error} retry=${page.reload} />`}
-    ${page.loading && !all.length && html`<${Loading} what="conversations" />`}
-    ${!waits && !page.error && !all.length && html`<${Empty} title="Nothing is remembered yet">Send an utterance: <code>POST /v1/conversations/ann/events</code>,
+    ${error && html`<${Fault} error=${error} retry=${reload} />`}
+    ${loading && !all.length && html`<${Loading} what="conversations" />`}
+    ${!waits && !error && !all.length && html`<${Empty} title="Nothing is remembered yet">Send an utterance: <code>POST /v1/conversations/ann/events</code>,
       or play the bundled conversation with <code>eunoe demo --attach --no-workers</code>.<//>`}
     ${looking && html`<p class="quiet pad" role="status">Looking through all ids, the last active first …</p>`}
     ${all.length > 0 && !shown.length && !looking && html`<${Empty} title="No id holds this">Enter opens the conversation of exactly this id, if there is one.<//>`}
     <ul class="cards">${shown.map((one) => html`<${Item} key=${one.conversation_id} item=${one} returns=${returns} />`)}</ul>
-    ${next && !looking && html`<p class="pad"><button onClick=${() => setPlace({ cursor: next, limit: PAGE })} disabled=${page.loading}>More conversations</button></p>`}
+    ${next && !looking && html`<p class="pad"><button onClick=${() => more(PAGE)} disabled=${loading}>More conversations</button></p>`}
   </section>`;
 }
 

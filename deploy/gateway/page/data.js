@@ -49,25 +49,27 @@ const CHUNK = 200;
 
 /**
  * All memories of a conversation, the latest sessions first, so that there is something to see at once. They come by
- * pages that the gateway bounds; `more` says that some are on their way.
+ * pages that the gateway bounds; `more` says that some are on their way. `kept` has those that were read whole, for
+ * whoever comes back from another view: as long as nothing new is remembered, they are not read again.
  */
-export function useMemories(id, sessions, version) {
-  const [state, setState] = useState({ memories: [], more: true, error: null });
-  const known = useRef(new Map());
+export function useMemories(id, sessions, version, kept) {
+  const known = useRef(kept.memories ?? new Map());
+  const now = `${sessions} ${version}`;
+  const [state, setState] = useState(() => ({ memories: inOrder(known.current), more: kept.read !== now, error: null }));
   const [tries, setTries] = useState(0);
   useEffect(() => {
-    if (sessions === null) return undefined;
+    if (sessions === null || kept.read === now) return undefined;
     const stop = new AbortController();
-    const shown = (more, error = null) =>
-      setState({ memories: [...known.current.values()].sort(bySession), more, error });
+    const shown = (more, error = null) => setState({ memories: inOrder(known.current), more, error });
     const read = new Map();
     readAll(id, sessions, stop.signal, (items, more) => {
       for (const { memory, status } of items) read.set(memory.memory_id, { ...memory, status });
       known.current = more ? new Map([...known.current, ...read]) : read; // what was erased is read no more
+      if (!more) Object.assign(kept, { memories: read, read: now });
       shown(more);
     }).catch((error) => {
       if (error.name === "AbortError") return;
-      if (error.status === 404) known.current = new Map();
+      if (error.status === 404) known.current = kept.memories = new Map();
       shown(false, error);
     });
     return () => stop.abort();
@@ -108,6 +110,7 @@ export function useTimeline(id, root, version) {
   return { ...state, reload: () => setTries((number) => number + 1) };
 }
 
+const inOrder = (memories) => [...memories.values()].sort(bySession);
 const bySession = (one, other) => other.session - one.session || other.index - one.index;
 
 async function readAll(id, sessions, signal, take) {

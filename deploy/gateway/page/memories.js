@@ -20,9 +20,9 @@ const NONE = {
   undefined: html`<${Empty} title="Nothing is remembered yet">Memories are formed when a session closes: send <code>session_ended</code>, or wait for the idle time.<//>`,
 };
 
-export function Memories({ id, params, status, version, origin }) {
+export function Memories({ id, params, status, version, origin, kept }) {
   const sessions = status.applied.update;
-  const { memories: all, more, error, reload } = useMemories(id, sessions, version);
+  const { memories: all, more, error, reload } = useMemories(id, sessions, version, kept);
   const memories = useMemo(() => (origin ? all.filter((one) => one.origin === origin) : all), [all, origin]);
   const at = params.at === undefined ? sessions : Math.min(sessions, Number(params.at));
   const shown = useMemo(() => chosen(memories, at, params), [memories, at, params.status, params.q, params.by]);

@@ -2,11 +2,11 @@
 
 import { html } from "./htm-preact.mjs";
 import { inConversation } from "./api.js";
-import { useData } from "./data.js";
+import { useData, useReturns } from "./data.js";
 import { Shown, plural } from "./ui.js";
 
 export function Progress({ id, status, version }) {
-  const state = useData(inConversation(id, "/state"), version);
+  const state = useData(inConversation(id, "/state"), `${version} ${useReturns()}`);
   return html`<div class="scroll" tabindex="0" role="region" aria-label="Stages"><table><thead><tr><th scope="col">Stage</th><th scope="col">Sessions applied</th><th scope="col">Behind</th></tr></thead>
       <tbody>${Object.entries(status.applied).map(([stage, applied]) => html`<tr key=${stage}><th scope="row">${stage}</th>
         <td><meter min="0" max=${status.sessions || 1} value=${applied} aria-label=${`${stage}: ${applied} of ${status.sessions}`}></meter> ${applied} of ${status.sessions}</td>
