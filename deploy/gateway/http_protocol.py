@@ -75,6 +75,7 @@ class BoundedConnection(IgnoredUpgrades):
         """Wait no longer, and tell the request that is answered."""
         self._wait_no_more()
         self._watch_no_more()
+        self._unset_keepalive_if_required()  # uvicorn does not where the client reset it
         if self._answered is not None and not self._answered.response_complete:
             self._answered.disconnected = True
             self._answered.message_event.set()

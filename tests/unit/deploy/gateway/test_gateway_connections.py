@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import socket
+import struct
 from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,6 +14,7 @@ import pytest
 from redis.asyncio import Redis
 
 from eunoe.deploy.gateway import kafka, redis
+from eunoe.deploy.gateway.http_protocol import BoundedConnection
 from eunoe.deploy.gateway.ports import LiveState
 from eunoe.deploy.gateway.redis import RedisLiveStates
 from eunoe.deploy.settings import Settings
@@ -318,3 +321,23 @@ async def test_a_log_is_unhealthy_after_a_failed_append_until_the_next_one_or_fo
     assert not await append(Unavailable("away"))
     now += kafka.AWAY_S
     assert log.healthy, "only a request can find out whether the broker is back, and none comes to who is not ready"
+
+
+async def test_nothing_waits_for_a_connection_that_its_client_reset(gateway, monkeypatch):
+    lost: asyncio.Future[BoundedConnection] = asyncio.get_running_loop().create_future()
+    lose = BoundedConnection.connection_lost
+
+    def losing(connection: BoundedConnection, fault: Exception | None) -> None:
+        lose(connection, fault)
+        if fault is not None:
+            lost.set_result(connection)
+
+    monkeypatch.setattr(BoundedConnection, "connection_lost", losing)
+    async with gateway.served() as client, Raw(client) as raw:
+        raw.send(raw.head("GET", "/nowhere"))
+        await raw.reader.readuntil(b"\r\n\r\n")
+        own = raw.writer.get_extra_info("socket")
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        raw.writer.transport.abort()
+        connection = await lost
+        assert connection.timeout_keep_alive_task is None  # it would look after the closed socket when its time is up
