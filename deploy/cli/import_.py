@@ -51,9 +51,9 @@ def import_(
     """
     if not (yes or dry_run or sys.stdin.isatty()):
         raise Refused("no terminal to ask at: give --yes to import, or --dry-run to see what it would cost")
+    settings = connected_settings()  # before the file, which may take a minute, is read
     with ProgressBars(quiet=as_json, transient=True) as bars:
         found = read_import(file, from_, ImportTarget(tenant, conversation, speaker), _reading(bars))
-    settings = connected_settings()
     with ProgressBars(quiet=as_json, transient=True) as bars:
         plan = asyncio.run(_plan(settings, found, bars))
     if not as_json:
@@ -131,7 +131,7 @@ def plan_lines(found: ImportFile, plan: tuple[MissingSessions, ImportEstimate]) 
 
 
 def _refusals(found: ImportFile) -> list[str]:
-    """What was refused of a file that is imported without it."""
+    """Lines for the chats that were refused of a file that is imported without them."""
     lines = [f"refused: {fault}" for fault in found.refused[:_MOST_REFUSED]]
     more = len(found.refused) - len(lines)
     return [*lines, f"refused: {counted(more, 'more chat')}; --json names all"] if more else lines

@@ -15,9 +15,9 @@ NAME: Final = "claude"
 _PERSON: Final = ("human", "user")
 _ASSISTANT: Final = "assistant"
 _FIRST: Final = "00000000-0000-4000-8000-000000000000"
-"""What a first message names as the one before."""
+"""The id that a first message names as the one before."""
 _UNSEEN: Final = "```\nThis block is not supported on your current device yet.\n```"
-"""What stands for a call of a tool in the text of a message without parts."""
+"""The mark of a call of a tool in the text of a message without parts."""
 _IMAGES: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".heic")
 
 

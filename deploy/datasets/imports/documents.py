@@ -25,7 +25,7 @@ _ALWAYS_UNPACKED: Final = 64 * 2**20
 _DECODER: Final = json.JSONDecoder()
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
 _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
-"""What may be half of a surrogate pair."""
+"""An escape that may be half of a surrogate pair."""
 
 
 def read_document(path: Path) -> object:
