@@ -69,7 +69,10 @@ export function useMemories(id, sessions, version, kept) {
       shown(more);
     }).catch((error) => {
       if (error.name === "AbortError") return;
-      if (error.status === 404) known.current = kept.memories = new Map();
+      if (error.status === 404) {
+        known.current = new Map();
+        Object.assign(kept, { memories: known.current, read: null });
+      }
       shown(false, error);
     });
     return () => stop.abort();
