@@ -36,6 +36,7 @@ from tests.support.in_memory import ended, make_pipeline, utterance
 TEXT_BYTES = 32_768
 """The bytes of the longest utterance that intake takes."""
 WORD_BYTES = 4096
+BRIEF_BYTES = WORD_BYTES // 4
 SHORT_BYTES = TEXT_BYTES // 4
 GROWTH = (TEXT_BYTES // SHORT_BYTES) ** 2
 """How many times longer the whole text takes than the short one, where time grows with the square of the length.
@@ -45,10 +46,14 @@ three hundred pieces of text are four million steps.
 """
 PATTERN_S = 0.2
 """Seconds of processor time that a pattern may take for one text."""
+WORD_S = PATTERN_S * WORD_BYTES / TEXT_BYTES
+"""Those that it may take for one of its own words, as often as there is room for it in `WORD_BYTES`."""
+BRIEF_GROWTH = (WORD_BYTES // BRIEF_BYTES) ** 3
+"""The same of words, where time grows with the third power: no slower pattern is let through by the brief text."""
 KILLED_AFTER_S = 5
 TOGETHER = {"patterns": 10, "stages": 1}
 """Group → cases in one process: ten patterns take half a second, and a process costs as much as one of them."""
-LOOPS, LOOP_S = 200_000, 0.01
+LOOPS, LOOP_S = 50_000, 0.0025
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 Seconds = dict[str, float]
@@ -117,7 +122,7 @@ def pattern_seconds(pattern: re.Pattern[str]) -> Seconds:
     """All texts, and the pattern's own words one by one, in less text: there are many."""
     words = dict.fromkeys(re.findall(r"[A-Za-z]{2,}", pattern.pattern))
     found = {name: text_seconds(pattern, short, TEXTS[name]) for name, short in SHORT_TEXTS.items()}
-    return found | {f"{word} …": _seconds_of(pattern, filled(word + " ", size=WORD_BYTES)) for word in words}
+    return found | {f"{word} …": word_seconds(pattern, word) for word in words}
 
 
 def text_seconds(pattern: re.Pattern[str], short: str, whole: str) -> float:
@@ -127,6 +132,12 @@ def text_seconds(pattern: re.Pattern[str], short: str, whole: str) -> float:
     """
     most = _seconds_of(pattern, short) * GROWTH
     return most if most <= PATTERN_S else _seconds_of(pattern, whole)
+
+
+def word_seconds(pattern: re.Pattern[str], word: str) -> float:
+    """Most that the pattern takes for `WORD_BYTES` of the word; it reads them where fewer do not show `WORD_S`."""
+    most = _seconds_of(pattern, filled(word + " ", size=BRIEF_BYTES)) * BRIEF_GROWTH
+    return most if most <= WORD_S else _seconds_of(pattern, filled(word + " ", size=WORD_BYTES))
 
 
 def _seconds_of(pattern: re.Pattern[str], text: str) -> float:

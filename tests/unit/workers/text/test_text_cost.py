@@ -12,7 +12,17 @@ import pytest
 from eunoe.workers.text.bounds import MAX_SENTENCE_CHARS, without_middle
 from eunoe.workers.text.brackets import without_brackets
 from tests.support import text_cost
-from tests.support.text_cost import PATTERN_S, SHORT_BYTES, SHORT_TEXTS, TEXT_BYTES, TEXTS, WORD_BYTES, text_seconds
+from tests.support.text_cost import (
+    PATTERN_S,
+    SHORT_BYTES,
+    SHORT_TEXTS,
+    TEXT_BYTES,
+    TEXTS,
+    WORD_BYTES,
+    WORD_S,
+    text_seconds,
+    word_seconds,
+)
 
 STAGE_S = 0.5
 """Seconds of processor time that a stage may take for one text."""
@@ -70,6 +80,14 @@ def test_what_the_short_text_does_not_show_to_be_fast_reads_the_whole(
     assert (found > PATTERN_S) == (whole_s > PATTERN_S)
 
 
+@pytest.mark.parametrize(("power", "whole_s"), [(1, 0.001), (1, 0.03), (2, 0.02), (2, 0.03), (3, 0.024), (3, 0.026)])
+def test_few_words_that_do_not_show_many_to_be_fast_are_followed_by_many(
+    monkeypatch: pytest.MonkeyPatch, power: int, whole_s: float
+):
+    monkeypatch.setattr(text_cost, "_seconds_of", lambda pattern, text: whole_s * (len(text) / WORD_BYTES) ** power)
+    assert (word_seconds(re.compile("a"), "a") > WORD_S) == (whole_s > WORD_S)
+
+
 def test_a_case_that_was_killed_leaves_its_neighbours_their_measures(monkeypatch: pytest.MonkeyPatch):
     tried = []
 
@@ -102,7 +120,7 @@ def test_every_pattern_reads_every_text_in_time_that_grows_with_its_length():
 def bound_of(case: str, part: str) -> float:
     if case in TEXTS:
         return STAGE_S
-    return PATTERN_S if part in TEXTS else PATTERN_S * WORD_BYTES / TEXT_BYTES
+    return PATTERN_S if part in TEXTS else WORD_S
 
 
 @pytest.mark.parametrize("length", [1, MAX_SENTENCE_CHARS])
