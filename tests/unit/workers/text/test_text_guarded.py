@@ -78,13 +78,29 @@ def test_each_guarded_pattern_has_pieces_or_needs_none():
 
 
 ASCII = st.characters(max_codepoint=127)
+CASES = 32
+"""So many letters in a row have the case of their own."""
+
+
+def in_cases(text: str, swapped: int) -> str:
+    """The text with the other case of each letter whose bit is set, the bits over and over again."""
+    return "".join(char.swapcase() if swapped >> place % CASES & 1 else char for place, char in enumerate(text))
 
 
 @cache
 def told(name: str) -> st.SearchStrategy[str]:
-    """Texts in which the pattern of this name matches, and a few others."""
-    matches = st.from_regex(GUARDED[name].unguarded, alphabet=ASCII)
+    """Texts in which the pattern of this name matches, and a few others.
+
+    Cases are mixed behind the matches: with the flag, each letter would be a choice of its own, thousands of them.
+    """
+    pattern = GUARDED[name].unguarded
+    in_one_case = re.compile(pattern.pattern, pattern.flags & ~re.IGNORECASE)
+    matches = st.builds(in_cases, st.from_regex(in_one_case, alphabet=ASCII), st.integers(0, 2**CASES - 1))
     return st.one_of(matches, matches.map(str.upper), st.text(ASCII))
+
+
+def test_all_cases_are_told():
+    assert {in_cases("ab1", swapped) for swapped in range(4)} == {"ab1", "Ab1", "aB1", "AB1"}
 
 
 @pytest.mark.parametrize("name", GUARDED)
