@@ -1,5 +1,6 @@
 """A session that failed at a stage, sent back later: everything behind decides it too, and nothing newer gives way."""
 
+import asyncio
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -122,12 +123,17 @@ async def all_that_is_known(plant: Plant) -> dict[str, object]:
     }
 
 
-@pytest.fixture
-async def undisturbed() -> dict[str, object]:
+async def _undisturbed() -> dict[str, object]:
     plant = Plant()
     await plant.talk()
     assert plant.letters() == []
     return await all_that_is_known(plant)
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> dict[str, object]:
+    """What is known where no stage failed: the same for all of them."""
+    return asyncio.run(_undisturbed())
 
 
 @pytest.mark.parametrize("session", [1, 2, SESSIONS])
