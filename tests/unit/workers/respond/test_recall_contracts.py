@@ -5,15 +5,13 @@ import pytest
 from eunoe.schemas.events import Strategy
 from eunoe.workers.compress.reads import read_stats
 from eunoe.workers.derive.in_memory import InMemoryPipeline
-from eunoe.workers.models.local.embedding import WordLlamaEmbedder
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.recall.sources import Query
 from eunoe.workers.respond.strategies import recall_sources
 from eunoe.workers.text.tokens import count_tokens
+from tests.support.chats import local_embedder
 from tests.support.in_memory import ended, utterance
-
-EMBEDDER = WordLlamaEmbedder()
 
 BELIEFS = (
     "I write my services in Elixir.",
@@ -30,7 +28,7 @@ BELIEFS = (
 
 async def told(*beliefs: str, conversation: str = "c") -> InMemoryPipeline:
     """Each belief as an utterance of Ann in a session of its own."""
-    pipeline = InMemoryPipeline(EMBEDDER, StageSettings())
+    pipeline = InMemoryPipeline(local_embedder(), StageSettings())
     await tell(pipeline, *beliefs, conversation=conversation)
     return pipeline
 

@@ -7,14 +7,13 @@ import pytest
 from eunoe.schemas.events import Ask
 from eunoe.schemas.replies import Reply
 from eunoe.workers.derive.in_memory import InMemoryPipeline
-from eunoe.workers.models.local.embedding import WordLlamaEmbedder
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.hints import without_asking
 from eunoe.workers.respond.offline.replier import NOTHING, OfflineReplier
+from tests.support.chats import local_embedder
 from tests.support.in_memory import START, HashEmbedder, ended, utterance
 from tests.unit.workers.respond.test_respond_replies import row, task
 
-EMBEDDER = WordLlamaEmbedder()
 SQUATS = "For your knee I recommend ten slow squats a day, and ice after every run."
 TANDEM = "You could try a tandem partner and half an hour of listening every day."
 SLEEP = "Keep the bedroom at 18 degrees, and leave your phone in another room at night."
@@ -32,7 +31,7 @@ SAID = (
 
 async def told(*, marked: bool = False) -> InMemoryPipeline:
     """The chat as one session; ``marked``: the agent's lines are replies."""
-    pipeline = InMemoryPipeline(EMBEDDER, StageSettings())
+    pipeline = InMemoryPipeline(local_embedder(), StageSettings())
     for number, (speaker, text) in enumerate(SAID):
         reply_id = f"u{number}" if marked and speaker == "agent" else None
         await pipeline.produce(utterance(number, text, speaker=speaker, reply_id=reply_id))

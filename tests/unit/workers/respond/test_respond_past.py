@@ -10,7 +10,6 @@ from eunoe.schemas.events import Line, Provenance, Strategy
 from eunoe.schemas.memory import Ending, Memory, MemoryKind, MemoryStatus
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.link.reads import Timeline
-from eunoe.workers.models.local.embedding import WordLlamaEmbedder
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.context import PARTLY, Context, line_row, mark_past, memory_row, past_words, write_row
 from eunoe.workers.respond.hints import read_question
@@ -24,9 +23,9 @@ from eunoe.workers.text.expiry import end_of_day
 from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.tree.retrieve import TreeHit
 from eunoe.workers.update.reads import all_memories
+from tests.support.chats import local_embedder
 from tests.support.in_memory import ended, utterance
 
-EMBEDDER = WordLlamaEmbedder()
 KEY = "default/c"
 SAID = datetime(2026, 3, 4, 12, tzinfo=UTC)
 FRIDAY = end_of_day(datetime(2026, 3, 6, tzinfo=UTC).date())
@@ -42,7 +41,7 @@ def memory(name: str, text: str, expires_at: datetime | None = None, cites: str 
 
 async def talked(*texts: str) -> tuple[InMemoryPipeline, list[Memory]]:
     """Each text in a session of its own, said on one day."""
-    pipeline = InMemoryPipeline(EMBEDDER, StageSettings())
+    pipeline = InMemoryPipeline(local_embedder(), StageSettings())
     for place, text in enumerate(texts):
         said = utterance(2 * place + 1, text).model_copy(update={"at": SAID + timedelta(minutes=place)})
         await pipeline.produce(said, ended())

@@ -6,7 +6,6 @@ import pytest
 
 from eunoe.schemas.events import Ask
 from eunoe.workers.derive.in_memory import InMemoryPipeline
-from eunoe.workers.models.local.embedding import WordLlamaEmbedder
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.offline.others import tells_of_others, tells_of_self
 from eunoe.workers.respond.offline.replier import NOTHING, OfflineReplier
@@ -20,10 +19,10 @@ from eunoe.workers.respond.offline.whose import (
 )
 from eunoe.workers.respond.replier import ReplyTask
 from eunoe.workers.text.lasting import tells_home, tells_work
+from tests.support.chats import local_embedder
 from tests.support.in_memory import START, ended, utterance
 from tests.unit.workers.respond.test_respond_replies import SPEAKERS, context, line, row, task
 
-EMBEDDER = WordLlamaEmbedder()
 SESSIONS = (
     (
         "Hello! My name is Ann. I'm 41 and I live in Porto.",
@@ -61,7 +60,7 @@ ANSWERS = {
 
 async def replies(*questions: str) -> list[str]:
     """The texts of the replies to Ann, a month after the last session."""
-    pipeline = InMemoryPipeline(EMBEDDER, StageSettings())
+    pipeline = InMemoryPipeline(local_embedder(), StageSettings())
     number = 0
     for month, session in enumerate(SESSIONS):
         for text in session:
@@ -186,14 +185,14 @@ SHELLFISH = (
     [("What is Ben allergic to?", 1), ("What is Ann allergic to?", 2), ("Who is allergic to cats?", 3)],
 )
 async def test_what_others_are_is_no_answer(question: str, number: int):
-    answer = await OfflineReplier(EMBEDDER).reply(task(*SHELLFISH, asked=question))
+    answer = await OfflineReplier(local_embedder()).reply(task(*SHELLFISH, asked=question))
     assert [one.number for one in answer.cited] == [number]
 
 
 async def test_what_only_somebody_else_does_is_not_known():
     met = row(1, "I met someone. Her name is Jo, she works at the library.")
     asked = ReplyTask("Ben", line("Where do I work?"), (), context(met), SPEAKERS)
-    assert (await OfflineReplier(EMBEDDER).reply(asked)).text == NOTHING
+    assert (await OfflineReplier(local_embedder()).reply(asked)).text == NOTHING
 
 
 def test_whose_state_is_asked_for():
@@ -224,7 +223,7 @@ def test_a_question_whether_asks_for_a_home_or_work_too(question: str, asked: ob
 
 
 async def test_whether_somebody_still_lives_somewhere_is_answered_by_the_last_home() -> None:
-    pipeline = InMemoryPipeline(EMBEDDER, StageSettings())
+    pipeline = InMemoryPipeline(local_embedder(), StageSettings())
     for number, text in (
         (1, "I live in Rome and I work as a nurse."),
         (3, "I finally moved to Milan, near the canals."),
