@@ -106,8 +106,10 @@ KAFKA_JOBS ?= 2
 # Where the broker does not matter: the same on Apache Kafka as on the embedded one, so that they run once.
 BROKERLESS := tests/clients/test_typescript.py tests/clients/test_page_clock.py
 
+# mypy takes one core, and half a minute of it: it runs beside the tests, with the jobs of the make around it where it has some.
 .PHONY: check
-check: lint type test-unit  ## five minutes: formatting, rules, import contracts, types, the tests that need no server
+check: lint  ## five minutes: formatting, rules, import contracts, types, the tests that need no server
+	@$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs=2) type test-unit
 
 .PHONY: test
 test: check  ## ten minutes: check, and all tests on the embedded servers but the slow ones
