@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, settings
 
 from eunoe.deploy.event_loop import collect_seldom, keep_for_good
 from tests.support import given, needs
-from tests.support.apache import kafka_run
 from tests.support.needs import Broker
 from tests.support.slow_files import SLOW, selects_none, unnamed
 from tests.support.time_limits import TimeLimits
@@ -138,6 +137,8 @@ def standalone(servers: "SessionServers", tmp_path: Path) -> "Pipeline":
 def _servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Apache Kafka where the run asks for it, once for all tests; cleans up on servers that are not ours."""
     if needs.under_test() is Broker.KAFKA:
+        from tests.support.apache import kafka_run  # noqa: PLC0415 - the same
+
         with kafka_run(tmp_path_factory.mktemp("servers")):
             yield
         return
