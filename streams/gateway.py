@@ -15,6 +15,7 @@ from pydantic import SecretStr, ValidationError
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import EunoeError, Refused, Unavailable
+from eunoe.schemas.redact import redirect_target
 from eunoe.streams.tracing import TRACE_HEADER, current
 
 T = TypeVar("T")
@@ -257,7 +258,9 @@ class GatewayConnection:
         what = f"{self.url}: {answer.status_code} {answer.reason_phrase}, and not from a gateway of eunoe"
         if answer.status_code in (429, 502, 503, 504):
             return TryAgain(Unavailable(what, self.url))
-        return GatewayRefused(answer.status_code, f"{what}: check the address")
+        target = redirect_target(answer.headers.get("location"), str(answer.request.url))
+        towards = "" if target is None else f", which redirects to {target}"
+        return GatewayRefused(answer.status_code, f"{what}: check the address{towards}")
 
     def _transient(self) -> "_Transient":
         return _Transient(self.url)

@@ -120,6 +120,8 @@ def _naming_faults(address: str) -> Iterator[None]:
     except UnexpectedResponse as fault:
         if fault.status_code in {401, 403}:
             raise Refused(f"Qdrant at {address} refuses the key: set EUNOE_QDRANT_API_KEY") from None
+        if fault.status_code in range(300, 400):
+            raise Refused(f"{address} redirects: set EUNOE_QDRANT_URL to the address that answers by itself") from None
         if fault.status_code == 404:
             raise Refused(f"{address} is no Qdrant: check EUNOE_QDRANT_URL") from None
         raise Unavailable(f"Qdrant at {address} said {fault.status_code}", "Qdrant") from None

@@ -14,6 +14,7 @@ import httpx2
 import jwt
 
 from eunoe.deploy.gateway.problems import Problem
+from eunoe.schemas.redact import redirect_target
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +117,11 @@ def _reason(fault: Exception) -> str:
     if isinstance(fault, TimeoutError | httpx2.TimeoutException):
         return f"no answer within {_FETCH_S:g} seconds"
     if isinstance(fault, httpx2.HTTPStatusError):
-        return f"it answered {fault.response.status_code}"
+        answer = fault.response
+        target = redirect_target(answer.headers.get("location"), str(answer.request.url))
+        return f"it answered {answer.status_code}" + (
+            f" and redirects to {target}: name that address" if target else ""
+        )
     if isinstance(fault, json.JSONDecodeError | UnicodeDecodeError):
         return "what it holds is no JSON"
     return str(fault) or type(fault).__name__

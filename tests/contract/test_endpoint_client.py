@@ -11,7 +11,12 @@ import pytest
 from aiohttp import web
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI
 
-from eunoe.workers.models.endpoint.client import Endpoint
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.model_ports import Prompt
+from eunoe.workers.models.endpoint.client import Endpoint, EndpointRefused
+from eunoe.workers.models.endpoint.embedding_endpoint import EndpointEmbedder, EndpointEmbedderSettings
+from eunoe.workers.models.endpoint.language_model import OpenAIModel, OpenAISettings
+from eunoe.workers.models.questions.answer_forms import QuestionForm, answer_like
 
 BODY = {"model": "m"}
 CHAT = "/chat/completions"
@@ -109,6 +114,57 @@ async def test_a_refusal_keeps_its_status_headers_and_document():
     assert (error.status_code, error.code, error.param) == (429, "c", "p")
     assert (error.response.headers["retry-after"], error.response.content) == ("7", document)
     assert len(seen) == 1, "the stages decide whether it is sent again"
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirection_is_not_followed_and_says_what_to_set(status: int):
+    async with served() as (elsewhere, seen):
+        to = {"Location": f"http://ann:pw@localhost:{elsewhere}/v1{CHAT}?key=k-1"}
+        async with served(status, b"<html>moved</html>", to) as (port, _):
+            endpoint = Endpoint("m", f"http://127.0.0.1:{port}/v1", "sk-1")
+            for fault in (await chat_fault(endpoint), await embedding_fault(endpoint)):
+                assert isinstance(fault, EndpointRefused)
+                assert str(fault) == (
+                    f"m at http://127.0.0.1:{port}/v1 said {status} and redirects to http://localhost:{elsewhere}: "
+                    "redirections are not followed; set OPENAI_BASE_URL to the address that answers by itself"
+                )
+    assert not seen, "what users said went to a place that nobody chose"
+
+
+@pytest.mark.parametrize(
+    ("location", "said"),
+    [
+        ("/v1/chat/completions/", "said 307 and redirects to another path of the same server: "),
+        ("http://[", "said 307: "),
+        ("mailto:ann@example.org", "said 307: "),
+        (None, "said 307: "),
+    ],
+)
+async def test_a_redirection_is_told_whatever_it_names(location: str | None, said: str):
+    async with served(307, b"", None if location is None else {"Location": location}) as (port, seen):
+        assert said in str(await chat_fault(Endpoint("m", f"http://127.0.0.1:{port}/v1")))
+    assert len(seen) == 1, "sent again it would be redirected again"
+
+
+async def chat_fault(endpoint: Endpoint) -> Exception:
+    model = OpenAIModel(OpenAISettings(endpoint))
+    prompt = Prompt(name="question/9", system=answer_like(QuestionForm), user="Where is Rex?", max_tokens=256)
+    try:
+        with pytest.raises(Unavailable) as caught:
+            await model.answer(prompt, QuestionForm)
+    finally:
+        await model.aclose()
+    return caught.value
+
+
+async def embedding_fault(endpoint: Endpoint) -> Exception:
+    embedder = EndpointEmbedder(EndpointEmbedderSettings(endpoint, 2))
+    try:
+        with pytest.raises(Unavailable) as caught:
+            await embedder.embed(["Where is Rex?"])
+    finally:
+        await embedder.aclose()
+    return caught.value
 
 
 async def test_an_endpoint_that_is_away_cannot_be_reached():

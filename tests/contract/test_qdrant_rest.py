@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from qdrant_client import models
 
 from eunoe.schemas.decisions import Collection, Point, SparseVector, digest_of_text
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import Misconfigured, Unavailable
 from eunoe.schemas.ports import Search
 from eunoe.workers.stores.redis.keys import Keys
 from eunoe.workers.stores.vectors.qdrant import QdrantIndex
@@ -140,6 +140,18 @@ async def test_a_server_that_refuses_is_away(index: QdrantIndex, double: Double,
     double.answer = web.json_response({"status": {"error": "not now"}}, status=status)
     with pytest.raises(Unavailable, match=str(status)):
         await index.upsert([POINT])
+
+
+async def test_a_redirection_is_not_followed_and_says_what_to_set(index: QdrantIndex, double: Double) -> None:
+    away = Double()
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", away.serve)
+    async with TestServer(app) as other:
+        place = f"http://localhost:{other.port}"
+        double.answer = web.Response(status=307, headers={"Location": f"{place}/collections/c/points"})
+        with pytest.raises(Misconfigured, match=f"said 307 and redirects to {place}: .*set EUNOE_QDRANT_URL"):
+            await index.upsert([POINT])
+    assert not away.asked, "the key and the vectors went to a place that nobody chose"
 
 
 @pytest.mark.parametrize("text", ["<html>welcome</html>", "[]", '{"hello": 1}'])

@@ -185,7 +185,10 @@ async def test_a_thousand_utterances_at_once_take_their_turns_on_few_connections
             "422: the body does not match; at: must lie between",
         ),
         (httpx2.Response(404, html="<h1>nginx</h1>"), "not from a gateway of eunoe: check the address"),
-        (httpx2.Response(301, headers={"location": "https://gateway/"}), "check the address"),
+        (
+            httpx2.Response(301, headers={"location": "https://gateway/v1"}),
+            "address, which redirects to https://gateway$",
+        ),
     ],
 )
 async def test_a_refusal_says_why_and_is_not_tried_again(answer, text):

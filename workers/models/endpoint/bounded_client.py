@@ -1,4 +1,4 @@
-"""The HTTP client of an endpoint, which reads no more of an answer than answers have.
+"""The HTTP client of an endpoint, which goes nowhere else, and reads no more of an answer than answers have.
 
 Whoever answers may send without end, or a few kilobytes that unpack to gigabytes: each call would take memory for as
 long as its time limit lets it.
@@ -20,11 +20,14 @@ class AnswerTooLong(httpx2.TransportError):
 
 
 class BoundedClient(DefaultAioHttpClient):
-    """The client of the SDK, with answers of at most ``most_bytes``, unpacked; a longer one raises `AnswerTooLong`."""
+    """The client of the SDK, with answers of at most ``most_bytes``, unpacked; a longer one raises `AnswerTooLong`.
+
+    It follows no redirection: the prompt would go where nobody sent it.
+    """
 
     def __init__(self, most_bytes: int, *, limits: httpx2.Limits, timeout: httpx2.Timeout) -> None:
         self._most_bytes = most_bytes
-        super().__init__(limits=limits, timeout=timeout)
+        super().__init__(limits=limits, timeout=timeout, follow_redirects=False)
 
     def _init_transport(self, *args: Any, **options: Any) -> httpx2.AsyncBaseTransport:  # noqa: ANN401 - handed on
         return _BoundedTransport(super()._init_transport(*args, **options), self._most_bytes)
@@ -34,7 +37,7 @@ class BoundedClient(DefaultAioHttpClient):
 
 
 class _BoundedTransport(httpx2.AsyncBaseTransport):
-    """Reads and unpacks whole answers, also those that redirect."""
+    """Reads and unpacks whole answers."""
 
     def __init__(self, transport: httpx2.AsyncBaseTransport, most_bytes: int) -> None:
         self._transport = transport

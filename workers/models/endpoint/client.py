@@ -16,12 +16,13 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import httpx2
 
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Refused, Unavailable
-from eunoe.schemas.redact import without_login
+from eunoe.schemas.redact import redirect_target, without_login
 from eunoe.workers.models.endpoint.refusals import (
     RefusalKind,
     RefusalReading,
     is_about_credit,
     is_passing,
+    is_redirect,
     read_refusal,
 )
 from eunoe.workers.models.endpoint.retrying import Transient
@@ -124,6 +125,8 @@ def fault_of(error: Exception, endpoint: Endpoint, now: float) -> Exception:
     from eunoe.workers.models.endpoint.bounded_client import AnswerTooLong  # noqa: PLC0415 - it imports the SDK
 
     where = endpoint.server
+    if isinstance(error, APIStatusError) and is_redirect(error.status_code):
+        return EndpointRefused(_redirected(error, where), where)
     if isinstance(error, APIStatusError):
         return _status_fault(error, where, now)
     if isinstance(error, APIConnectionError):
@@ -134,6 +137,14 @@ def fault_of(error: Exception, endpoint: Endpoint, now: float) -> Exception:
     if isinstance(error, APIResponseValidationError | ValueError):
         return Transient(f"{where} answered with something other than JSON: is the address right?")
     return error
+
+
+def _redirected(error: "APIStatusError", where: str) -> str:
+    """The fault of an endpoint that redirects. It is not followed: prompts would reach a place that nobody chose."""
+    response = error.response
+    target = redirect_target(response.headers.get("location"), str(response.request.url))
+    said = f"{where} said {error.status_code}" + (f" and redirects to {target}" if target else "")
+    return f"{said}: redirections are not followed; set OPENAI_BASE_URL to the address that answers by itself"
 
 
 def _root(error: BaseException) -> BaseException:

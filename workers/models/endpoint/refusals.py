@@ -59,6 +59,11 @@ def is_passing(status: int) -> bool:
     return status in _BUSY or status >= 500
 
 
+def is_redirect(status: int) -> bool:
+    """Whether a status sends a request to another place, or says where it might be sent."""
+    return 300 <= status < 400
+
+
 def is_about_credit(code: str, message: str) -> bool:
     """Whether a refusal says that the account has no credit left, or has reached the limit that was set for it."""
     return code.casefold() in _NO_CREDIT_CODES or any(phrase in message.casefold() for phrase in _NO_CREDIT_PHRASES)
@@ -68,7 +73,7 @@ def read_refusal(status: int, code: str, param: str, message: str) -> RefusalRea
     """Read a refusal. ``code`` and ``param``: of the error document, "" where there is none."""
     code, said = code.casefold(), message.casefold()
     # an account may be flagged, too, or over its limit with status 400: that is no prompt's fault
-    if status in _OF_THE_ACCOUNT or is_about_credit(code, said):
+    if status in _OF_THE_ACCOUNT or is_redirect(status) or is_about_credit(code, said):
         return RefusalReading(RefusalKind.DEPLOYMENT)
     if code in _CONTENT_CODES or any(phrase in said for phrase in _CONTENT_PHRASES):
         return RefusalReading(RefusalKind.CONTENT)

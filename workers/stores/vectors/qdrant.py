@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from eunoe.schemas.decisions import Collection, Point
 from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
 from eunoe.schemas.ports import Hit, Search
+from eunoe.schemas.redact import redirect_target
 from eunoe.streams.tracing import step
 from eunoe.workers.stores.redis.connection import tls_refusal
 from eunoe.workers.stores.redis.keys import Keys
@@ -218,7 +219,7 @@ class QdrantIndex:
             yield
         except (UnexpectedStatus, NoAnswer) as fault:
             server = self.server
-            if (advice := _refusal(fault)) is not None:
+            if (advice := _refusal(fault, self._client.address)) is not None:
                 raise Misconfigured(f"{server} {advice}", server) from fault
             if not _is_away(fault):
                 raise
@@ -227,9 +228,13 @@ class QdrantIndex:
             raise Unavailable(f"{server}: {said}{hint}", server) from fault
 
 
-def _refusal(fault: UnexpectedStatus | NoAnswer) -> str | None:
+def _refusal(fault: UnexpectedStatus | NoAnswer, address: str) -> str | None:
     """The refusal of a server, and the setting to change; `None` for any other fault."""
     if isinstance(fault, UnexpectedStatus):
+        if 300 <= fault.status < 400:
+            target = redirect_target(fault.location, address)
+            said = f"said {fault.status}" + (f" and redirects to {target}" if target else "")
+            return f"{said}: redirections are not followed; set EUNOE_QDRANT_URL to the address that answers by itself"
         refused = fault.status in (401, 403)
         return f"refuses the API key ({fault.status}): set EUNOE_QDRANT_API_KEY" if refused else None
     advice = "set EUNOE_QDRANT_URL to https:// or http://, as the port has it, and SSL_CERT_FILE to your own authority"

@@ -46,6 +46,8 @@ class UnexpectedStatus(Exception):
     def __init__(self, answer: HttpResponse) -> None:
         super().__init__(f"{answer.status} {answer.reason}: {answer.content.decode(errors='replace')}")
         self.status = answer.status
+        self.location = answer.headers.get("location")
+        """The place that a redirection names."""
 
 
 def qdrant_address(url: str) -> str:

@@ -64,7 +64,8 @@ class JsonHttpClient:
         content = b"" if body is None else orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
         data = io.BytesIO(content) if len(content) > STREAMED_BYTES else content
         try:
-            async with self._opened().request(method, self.address + path, data=data) as answer:
+            # elsewhere neither the key nor what is stored is sent
+            async with self._opened().request(method, self.address + path, data=data, allow_redirects=False) as answer:
                 return HttpResponse(answer.status, answer.reason or "", answer.headers, await answer.read())
         except (aiohttp.ClientError, OSError) as fault:
             raise NoAnswer from fault

@@ -2,9 +2,13 @@
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import NoReturn
 
 import pytest
+from aiohttp import web
 
 from eunoe.deploy.doctor import model
 from eunoe.deploy.doctor.checks import all_checks
@@ -84,6 +88,34 @@ async def test_an_address_of_something_else_is_named():
     async with ProbedEndpoint().running() as running:
         fault = only(await examined_at(running.url.replace("/v1", "/other/v1")), "no OpenAI-compatible endpoint")
     assert fault.level is Level.FAULT
+
+
+async def test_an_endpoint_that_redirects_is_a_fault_of_the_address():
+    async with ProbedEndpoint(vector=8).running() as running, redirecting(running.url) as url:
+        found = await examined_at(url, Settings(model="m", embedding="endpoint:e:8"))
+    faults = [one for one in found if one.level is Level.FAULT]
+    place = running.url.removesuffix("/v1").replace("127.0.0.1", "localhost")
+    assert [one.part for one in faults] == ["model", "embedder"]
+    assert all(f"redirects to {place}: " in one.text and "set OPENAI_BASE_URL" in one.text for one in faults)
+    assert not running.asked
+
+
+@asynccontextmanager
+async def redirecting(url: str) -> AsyncIterator[str]:
+    """The address of a server that redirects all requests to another host name of ``url``."""
+
+    async def elsewhere(request: web.Request) -> NoReturn:
+        raise web.HTTPTemporaryRedirect(f"{url.replace('127.0.0.1', 'localhost')}{request.path.removeprefix('/v1')}")
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", elsewhere)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    finally:
+        await runner.cleanup()
 
 
 async def test_an_endpoint_that_is_not_there_is_away():

@@ -76,6 +76,9 @@ async def test_an_entry_for_no_algorithm_takes_nothing_from_the_keys_beside_it(p
     assert await keys.find("k0", "none") is None
 
 
+MOVED = {"Location": "https://moved/jwks"}
+
+
 class Provider:
     """An identity provider that answers when ``gate`` opens, and counts."""
 
@@ -90,7 +93,7 @@ class Provider:
     async def _answer(self, _request: httpx2.Request) -> httpx2.Response:
         self.asked += 1
         await self.gate.wait()
-        return httpx2.Response(self.status, content=self.body)
+        return httpx2.Response(self.status, content=self.body, headers=MOVED if self.status == 302 else None)
 
 
 async def test_all_who_ask_share_one_read_and_one_who_leaves_does_not_end_it(path, clock, monkeypatch):
@@ -130,7 +133,7 @@ async def test_nobody_waits_for_a_provider_that_is_away(path, clock, monkeypatch
         (200, b"<html>Sign in</html>", "what it holds is no JSON"),
         (200, b"\xff\xfe\xff", "what it holds is no JSON"),
         (200, b"{}", "no list of keys"),
-        (302, b"", "it answered 302"),
+        (302, b"", "it answered 302 and redirects to https://moved: name that address"),
         (500, b"", "it answered 500"),
         (None, b"", "no answer within 0.05 seconds"),
     ],
