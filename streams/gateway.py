@@ -17,6 +17,7 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.errors import EunoeError, Refused, Unavailable
 from eunoe.schemas.redact import redirect_target
 from eunoe.streams.tracing import TRACE_HEADER, current
+from eunoe.streams.trust import trusted_servers
 
 T = TypeVar("T")
 
@@ -137,6 +138,7 @@ class GatewayConnection:
         self._http = httpx2.AsyncClient(
             base_url=self.url,
             transport=transport,
+            verify=trusted_servers(),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),
         )
         self._turns = asyncio.Semaphore(_AT_ONCE)

@@ -15,6 +15,7 @@ import jwt
 
 from eunoe.deploy.gateway.problems import Problem
 from eunoe.schemas.redact import redirect_target
+from eunoe.streams.trust import trusted_servers
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ class KeySet:
             return await asyncio.to_thread(_read_file, Path(self.source))
         async with (
             asyncio.timeout(_FETCH_S),
-            httpx2.AsyncClient(timeout=_FETCH_S) as client,
+            httpx2.AsyncClient(timeout=_FETCH_S, verify=trusted_servers()) as client,
             client.stream("GET", self.source) as answer,
         ):
             answer.raise_for_status()

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import ssl
 from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ from openai import APIConnectionError, APIStatusError, AsyncOpenAI
 
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.model_ports import Prompt
+from eunoe.streams.gateway import GatewayConnection, GatewayRequest
 from eunoe.workers.models.endpoint.client import Endpoint, EndpointRefused
 from eunoe.workers.models.endpoint.embedding_endpoint import EndpointEmbedder, EndpointEmbedderSettings
 from eunoe.workers.models.endpoint.language_model import OpenAIModel, OpenAISettings
@@ -165,6 +167,18 @@ async def embedding_fault(endpoint: Endpoint) -> Exception:
     finally:
         await embedder.aclose()
     return caught.value
+
+
+async def test_the_authorities_are_read_once_in_a_process(monkeypatch: pytest.MonkeyPatch):
+    async with opened("https://127.0.0.1:9/v1"):
+        # it takes 40 ms, in which nobody else is served
+        monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", None)
+        async with opened("https://127.0.0.1:9/v1") as client:
+            with pytest.raises(APIConnectionError):
+                await post(client)
+        async with GatewayConnection("https://127.0.0.1:9", "eu_1", patient=False) as gateway:
+            with pytest.raises(Unavailable):
+                await gateway.request(GatewayRequest("GET", "/v1/usage"), timeout=5)
 
 
 async def test_an_endpoint_that_is_away_cannot_be_reached():

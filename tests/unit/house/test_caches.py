@@ -25,6 +25,7 @@ MAX_TEXT_CACHES = 100 << 20
 """The most that all of them may hold in one process; half of it where texts are of common length."""
 BY_COUNT = {
     "streams.settings._short_hash": "keys of at most 500 bytes",
+    "streams.trust.trusted_servers": "has no arguments",
     "workers.link.cues._read_stems": "words of at most 40 characters, with at most eight names",
     "workers.models.local.compression._read_traits": "words of at most 40 characters",
     "workers.models.questions.forms._strict": "answer forms, and those that summarize/form.py bounds",

@@ -9,6 +9,8 @@ from typing import Any, Final
 import httpx2
 from openai import DefaultAioHttpClient
 
+from eunoe.streams.trust import trusted_servers
+
 ENCODINGS: Final = ("gzip", "deflate")
 """The packings that are asked for. Unpacking stops at the bound after each piece that came: of one in another packing,
 or in several, a piece alone may unpack to gigabytes."""
@@ -27,7 +29,7 @@ class BoundedClient(DefaultAioHttpClient):
 
     def __init__(self, most_bytes: int, *, limits: httpx2.Limits, timeout: httpx2.Timeout) -> None:
         self._most_bytes = most_bytes
-        super().__init__(limits=limits, timeout=timeout, follow_redirects=False)
+        super().__init__(limits=limits, timeout=timeout, verify=trusted_servers(), follow_redirects=False)
 
     def _init_transport(self, *args: Any, **options: Any) -> httpx2.AsyncBaseTransport:  # noqa: ANN401 - handed on
         return _BoundedTransport(super()._init_transport(*args, **options), self._most_bytes)

@@ -11,9 +11,9 @@ from typing import Any, Final
 from urllib.request import getproxies
 
 import aiohttp
-import httpx2
 import orjson
 
+from eunoe.streams.trust import trusted_servers
 from eunoe.workers.stores.redis.connection import is_closed
 
 KEEP_ALIVE_S: Final = 4.0
@@ -86,7 +86,7 @@ class JsonHttpClient:
                 connector=aiohttp.TCPConnector(
                     limit=bounds.connections,
                     keepalive_timeout=KEEP_ALIVE_S,
-                    ssl=httpx2.create_ssl_context() if secure else True,
+                    ssl=trusted_servers() if secure else True,
                 ),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=bounds.connect_s, sock_read=bounds.read_s),
                 headers=self._headers,
