@@ -1,9 +1,8 @@
 """Requests to a gateway over HTTP: retries, limits of time, and errors that say what to do. Knows no Kafka."""
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from inspect import isawaitable
@@ -16,6 +15,7 @@ from pydantic import SecretStr, ValidationError
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import EunoeError, Refused, Unavailable
 from eunoe.schemas.redact import redirect_target
+from eunoe.streams.attempts import TryAgain, attempted
 from eunoe.streams.tracing import TRACE_HEADER, current
 from eunoe.streams.trust import trusted_servers
 
@@ -35,8 +35,8 @@ _LONGEST_WAIT_S: Final = 99_999.0
 """The longest wait that the header ``Prefer`` can name; the gateway has a limit of its own."""
 _AT_ONCE: Final = 32
 """Requests that are under way at once: a thousand connections opened together would all be too slow to open."""
-_FIRST_PAUSE_S: Final = 0.1
-_LONGEST_PAUSE_S: Final = 2.0
+_WAITING_AT_ONCE: Final = 100
+"""Asks and recalls that are under way at once: they take seconds, in which their connections are silent."""
 
 
 class GatewayProblem(EunoeError):
@@ -60,16 +60,6 @@ class GatewayRefused(GatewayProblem, Refused):
 
 class GatewayFailed(GatewayProblem):
     """The gateway, or the responder behind it, could not answer."""
-
-
-class TryAgain(Exception):
-    """A request may succeed if it is sent again; ``fault`` is raised where it is not."""
-
-    def __init__(self, fault: Unavailable, after_s: float | None = None) -> None:
-        super().__init__(str(fault))
-        self.fault = fault
-        self.after_s = after_s
-        """Seconds to wait, where the server named them."""
 
 
 class _FieldReport(Value, extra="ignore"):
@@ -142,6 +132,8 @@ class GatewayConnection:
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),
         )
         self._turns = asyncio.Semaphore(_AT_ONCE)
+        self.waiting = asyncio.Semaphore(_WAITING_AT_ONCE)
+        """The turns of requests whose answer is waited for."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -156,71 +148,53 @@ class GatewayConnection:
     async def request(self, request: GatewayRequest, timeout: float) -> bytes:
         """The body of the answer; sends again what may succeed then, for at most ``timeout`` seconds.
 
-        Of requests whose answer is not waited for, a bounded number is under way at once; others wait for their turn
-        within their time. Raises `GatewayRefused`, `GatewayFailed` (504 where the gateway itself had no answer in
-        time), and `Unavailable` where none came from it.
+        A bounded number is under way at once; the time of the others begins when they are sent. Raises
+        `GatewayRefused`, `GatewayFailed` (504 where the gateway itself had no answer in time), and `Unavailable` where
+        none came from it.
         """
 
         async def attempt() -> bytes:
             headers = await self._headers(request.headers_of(timeout))
             limits = httpx2.Timeout(timeout, connect=_CONNECT_S, read=None if request.waits else _READ_S)
-            async with nullcontext() if request.waits else self._turns:
-                with self._transient():
-                    answer = await self._http.request(
-                        request.method,
-                        request.path,
-                        json=request.body,
-                        params=request.query,
-                        headers=headers,
-                        timeout=limits,
-                    )
+            with self._transient():
+                answer = await self._http.request(
+                    request.method,
+                    request.path,
+                    json=request.body,
+                    params=request.query,
+                    headers=headers,
+                    timeout=limits,
+                )
             if not answer.is_success:
                 raise self._fault(answer)
             if request.waits and answer.status_code == HTTPStatus.ACCEPTED:  # no answer by the time that it was given
                 raise GatewayFailed(HTTPStatus.GATEWAY_TIMEOUT, "no answer in time; it may still come")
             return answer.content
 
-        return await self.retried(attempt, timeout)
+        return await self.retried(attempt, timeout, self.waiting if request.waits else self._turns)
 
     @asynccontextmanager
     async def events(self, request: GatewayRequest) -> AsyncIterator[AsyncIterator[httpx2.ServerSentEvent]]:
         """The server-sent events of an answer. Raises as `request` does, but sends once: `TryAgain` for the caller."""
         headers = await self._headers(request.headers)
         limits = httpx2.Timeout(_STREAM_READ_S, connect=_CONNECT_S)
+        opening = self._http.sse(
+            request.path, method=request.method, json=request.body, headers=headers, timeout=limits
+        )
         with self._transient():
-            async with self._http.sse(
-                request.path, method=request.method, json=request.body, headers=headers, timeout=limits
-            ) as source:
+            async with AsyncExitStack() as open_:
+                async with self._turns:
+                    source = await open_.enter_async_context(opening)
                 if not source.response.is_success:
                     await source.response.aread()
                     raise self._fault(source.response)
                 yield aiter(source)
 
-    async def retried(self, attempt: Callable[[], Awaitable[T]], timeout: float) -> T:
-        """The result of the first attempt that does not raise `TryAgain`.
-
-        Pauses as the server says, else from 0.1 s on, doubled up to 2 s. Raises `Unavailable` after ``timeout``
-        seconds.
-        """
-        loop = asyncio.get_running_loop()
-        end, pause = loop.time() + timeout, _FIRST_PAUSE_S
-        last: Unavailable | None = None
-        try:
-            async with asyncio.timeout_at(end):
-                while True:
-                    try:
-                        return await attempt()
-                    except TryAgain as again:
-                        last = again.fault
-                        wait_s = again.after_s
-                    if wait_s is None:
-                        wait_s = pause * random.uniform(0.5, 1)  # noqa: S311 - so that clients do not come all at once
-                        pause = min(2 * pause, _LONGEST_PAUSE_S)
-                    if not self._patient or loop.time() + wait_s >= end:
-                        raise last
-                    await asyncio.sleep(wait_s)
-        except TimeoutError:
-            raise last or Unavailable(f"{self.url}: no answer within {timeout:g} s", self.url) from None
+    async def retried(
+        self, attempt: Callable[[], Awaitable[T]], timeout: float, turns: asyncio.Semaphore | None = None
+    ) -> T:
+        """The result of the first attempt that does not raise `TryAgain`, as `attempted` makes them."""
+        return await attempted(attempt, timeout, turns, where=self.url, patient=self._patient)
 
     def ended_early(self) -> TryAgain:
         """The fault of a stream that ended before its last event."""

@@ -14,6 +14,7 @@ from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import DEFAULT_TENANT, Erase, SessionEnded, Strategy, Utterance
 from eunoe.schemas.profile import PROFILE_TOKENS, PersonProfile
 from eunoe.schemas.replies import Recalled, Reply
+from eunoe.streams.attempts import TryAgain
 from eunoe.streams.conversation import (
     MAX_TEXT_BYTES,
     AskOptions,
@@ -32,7 +33,6 @@ from eunoe.streams.gateway import (
     GatewayRefused,
     GatewayRequest,
     KeySource,
-    TryAgain,
     path_of,
     quoted,
 )
@@ -64,7 +64,8 @@ class HttpMemoryClient(ConversationClient):
     connection of its own; with an open `GatewayConnection` in place of the address it uses that and leaves it open.
 
     Requests carry ids and times of their own, so that those whose answer was lost are sent again and count once.
-    ``timeout`` is the longest time in seconds that an event may take with all attempts. Besides the errors of
+    ``timeout`` is the longest time in seconds that an event may take with all attempts, from when it is sent: of many
+    requests at once some wait for their turn. Besides the errors of
     `ConversationClient`, methods raise `GatewayRefused` where the key does not reach the conversation or the gateway
     refuses a value, and `GatewayFailed` where it fails.
     """
@@ -199,7 +200,7 @@ class HttpMemoryClient(ConversationClient):
             raise self._gateway.ended_early()
 
         try:
-            return await self._gateway.retried(attempt, timeout)
+            return await self._gateway.retried(attempt, timeout, self._gateway.waiting)
         except Unavailable:
             if last is None:  # not known to be accepted
                 raise

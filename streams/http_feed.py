@@ -10,7 +10,8 @@ from typing import Final
 import httpx2
 
 from eunoe.schemas.feeds import DerivedConversation, RememberedSession
-from eunoe.streams.gateway import GatewayConnection, GatewayRequest, TryAgain, path_of
+from eunoe.streams.attempts import TryAgain
+from eunoe.streams.gateway import GatewayConnection, GatewayRequest, path_of
 
 _PAUSE_S: Final = (0.1, 1.0)
 """Bounds of the pause before a stream that broke is opened again; all clients of a replica lose theirs at once."""

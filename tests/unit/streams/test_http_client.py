@@ -174,6 +174,57 @@ async def test_a_thousand_utterances_at_once_take_their_turns_on_few_connections
     assert 1 < most <= 100
 
 
+async def test_a_thousand_asks_and_recalls_at_once_take_their_turns_on_few_connections():
+    open_ = most = 0
+
+    async def answer(request: httpx2.Request) -> httpx2.Response:
+        nonlocal open_, most
+        open_ += 1
+        most = max(most, open_)
+        await asyncio.sleep(0)
+        open_ -= 1
+        recalled = request.url.path.endswith("/recall")
+        return problem(422, "no query") if recalled else stream(("1", "reply", REPLY.to_json().decode()))
+
+    made = GatewayConnection("http://gateway", "eu_x", transport=httpx2.MockTransport(answer))
+    async with made, HttpMemoryClient(made, conversation_id="c", utter_replies=False) as memory:
+        asked = [memory.ask("Where?", speaker="Ann", timeout=60) for _ in range(500)]
+        found = await asyncio.gather(
+            *asked, *(memory.recall("", timeout=60) for _ in range(500)), return_exceptions=True
+        )
+    assert found.count(REPLY) == 500
+    assert 1 < most <= 100
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_the_time_of_a_request_begins_when_it_is_sent(waits):
+    gate, seen = asyncio.Event(), 0
+
+    async def answer(_: httpx2.Request) -> httpx2.Response:
+        nonlocal seen
+        seen += 1
+        await gate.wait()
+        return ACCEPTED if not waits else stream(("1", "reply", REPLY.to_json().decode()))
+
+    made = GatewayConnection("http://gateway", "eu_x", transport=httpx2.MockTransport(answer))
+    async with made:
+        memory = HttpMemoryClient(made, conversation_id="c", timeout=60, utter_replies=False)
+        hasty = HttpMemoryClient(made, conversation_id="c", timeout=2, utter_replies=False)
+
+        async def send(client: HttpMemoryClient, timeout: float) -> object:
+            if waits:
+                return await client.ask("Where?", speaker="Ann", timeout=timeout)
+            return await client.utter("Here.", speaker="Ann")
+
+        first = [asyncio.ensure_future(send(memory, 60)) for _ in range(200)]
+        last = asyncio.ensure_future(send(hasty, 2))
+        done, _ = await asyncio.wait([last], timeout=2.5)  # longer than it may take, and it has not been sent
+        assert not done
+        assert seen <= 100
+        gate.set()
+        await asyncio.gather(*first, last)
+
+
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
