@@ -12,6 +12,7 @@ from aiohttp import web
 
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Refused, Unavailable
 from eunoe.schemas.model_ports import Prompt
+from eunoe.workers.models.endpoint.answering_model import is_another
 from eunoe.workers.models.endpoint.client import Endpoint
 from eunoe.workers.models.endpoint.dialect import Dialect, Formatting, Sampling
 from eunoe.workers.models.endpoint.language_model import OpenAIModel, OpenAISettings
@@ -345,3 +346,41 @@ async def test_a_question_that_fails_now_and_then_is_answered():
     fails = failing_at("node", FAILED, when=lambda: bool(left and left.pop()))
     async with answering(fails) as (_, model):
         assert await decided(model, ["node 1"]) == (["node 1"], 1)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_another_model_that_answers_is_logged_once(streamed: bool, caplog: pytest.LogCaptureFixture):
+    caplog.set_level("INFO", "eunoe.workers.models.endpoint.answering_model")
+
+    def named(name: object) -> Body:
+        whole = {**completion().content, "model": name}
+        return Body(f"data: {json.dumps(whole)}\n\n", type="text/event-stream") if streamed else Body(whole)
+
+    bodies = [named(name) for name in ("m", "small-1", "small-1", None, "p/M", "m-2026-08-06", "m-mini", 7)]
+    async with answering(*bodies) as (asked, model):
+        for _ in bodies:
+            assert (await model.answer(WHO, QuestionForm)).question == "Who?"
+    assert len(asked) == len(bodies)
+    assert [message.partition("name ")[2] for message in caplog.messages] == [
+        "another model: 'small-1'",
+        "another model: 'm-mini'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "named", "another"),
+    [
+        ("gpt-4o", "gpt-4o-2024-08-06", False),
+        ("openai/gpt-4o", "gpt-4o", False),
+        ("llama3.2", "llama3.2:latest", False),
+        ("claude-3-5-haiku-latest", "claude-3-5-haiku-20241022", False),
+        ("mistral-small", "mistral-small-2503", False),
+        ("Qwen/Qwen3-8B", "qwen3-8b", False),
+        ("gpt-4o", "", False),
+        ("gpt-4o", "gpt-4o-mini-2024-07-18", True),
+        ("gpt-4", "gpt-4o", True),
+        ("qwen3-8b", "qwen3-32b", True),
+    ],
+)
+def test_a_date_or_a_provider_makes_no_other_model(asked: str, named: str, another: bool):
+    assert is_another(asked, named) is another

@@ -28,6 +28,8 @@ class ProbedEndpoint:
     length_field: str = "max_tokens"
     refuses: frozenset[str] = frozenset()
     thoughts: str = ""
+    answers_as: str = ""
+    """The model that answers name; empty: the one that was asked."""
     busy: int = 0
     """Answers 429 before the first good one."""
     vector: int = 8
@@ -98,7 +100,11 @@ class ProbedEndpoint:
         message = {"role": "assistant", "content": text}
         usage = {"prompt_tokens": prompt, "completion_tokens": count_tokens(text)}
         return web.json_response(
-            {"choices": [{"index": 0, "finish_reason": "stop", "message": message}], "usage": usage}
+            {
+                "model": self.answers_as or body["model"],
+                "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+                "usage": usage,
+            }
         )
 
     def _text(self, user: str, body: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from eunoe.deploy.doctor.endpoint.probe import ProbeAnswer, Prober
 from eunoe.deploy.doctor.findings import Findings
 from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.workers.models.endpoint.answering_model import is_another, named_model
 from eunoe.workers.models.endpoint.client import Endpoint
 
 HELLO = "Answer with the one word: ready"
@@ -39,6 +40,9 @@ async def reach(prober: Prober, findings: Findings) -> Reached:
     answer = await prober.chat(HELLO, HELLO_TOKENS)
     if answer.is_completion:
         findings.ok(f"{endpoint.server} answers: {answer.seconds:.1f} s for one word")
+        named = named_model(answer.body)
+        if is_another(endpoint.model, named):
+            findings.note(f"its answers name the model {named!r}: is it the one that is meant by {endpoint.model!r}?")
         prober.room = THINKING_TOKENS if answer.thought or answer.cut else 0
         findings.step("list of models")
         return Reached(answer, await prober.models() or ())

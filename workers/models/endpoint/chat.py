@@ -9,6 +9,7 @@ import httpx2
 
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Unavailable
 from eunoe.streams.tracing import step
+from eunoe.workers.models.endpoint.answering_model import AnsweringModels
 from eunoe.workers.models.endpoint.client import Endpoint, call_attributes, fault_of, refusal_of, status_error
 from eunoe.workers.models.endpoint.completion import Completion, ErrorInBody, completion_refused
 from eunoe.workers.models.endpoint.limit import InFlightLimit
@@ -42,6 +43,7 @@ class ChatRequests:
         self._client = client
         self._limit = limit
         self._clock = clock
+        self._answering = AnsweringModels(endpoint.model)
         self._answered_at = float("-inf")
         """The time of the last answer to any call."""
 
@@ -56,6 +58,9 @@ class ChatRequests:
             if completion.tokens is not None:
                 call.set("gen_ai.usage.input_tokens", completion.tokens[0])
                 call.set("gen_ai.usage.output_tokens", completion.tokens[1])
+            if completion.model:
+                call.set("gen_ai.response.model", completion.model)
+            self._answering.note(completion.model, self._endpoint.server)
             call.set("gen_ai.response.finish_reasons", [completion.finish_reason[:_MAX_REASON]])
             return completion
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Self, TypeGuard
 import orjson
 
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
+from eunoe.workers.models.endpoint.answering_model import named_model
 from eunoe.workers.models.endpoint.event_stream import is_event_stream, joined_events
 from eunoe.workers.models.questions.json_text import without_thoughts
 
@@ -41,6 +42,8 @@ class Completion:
     """Tokens of prompt and completion; `None` where the endpoint does not count them."""
     reasoning: str = ""
     """The thoughts, where the endpoint gives them apart."""
+    model: str = ""
+    """The model that the answer names."""
 
     @classmethod
     def read(cls, content: bytes) -> Self | None:
@@ -63,6 +66,7 @@ class Completion:
             refusal=bool(message.get("refusal")),
             tokens=_tokens(parsed.get("usage") if isinstance(parsed, dict) else None),
             reasoning=_bounded(_text(message.get("reasoning_content")) or _text(message.get("reasoning"))),
+            model=named_model(parsed),
         )
 
 

@@ -26,7 +26,7 @@ def joined_events(content: bytes) -> dict[str, Any]:
     message: dict[str, Any] = {}
     arguments, finish = "", None
     for chunk in _chunks(content):
-        joined |= {name: chunk[name] for name in ("usage", "error") if chunk.get(name)}
+        joined |= {name: chunk[name] for name in ("usage", "error", "model") if chunk.get(name)}
         choice = _first(chunk.get("choices"))
         finish = choice.get("finish_reason") or finish
         part = choice.get("delta") or choice.get("message")

@@ -133,6 +133,7 @@ async def test_an_endpoint_that_is_not_there_is_away():
         (ProbedEndpoint(thoughts="<think>Let me see.</think>"), Level.NOTE, "thinks before it answers"),
         (ProbedEndpoint(refuses=frozenset({"seed"})), Level.NOTE, "seed is not accepted"),
         (ProbedEndpoint(refuses=frozenset({"temperature"})), Level.NOTE, "temperature is not accepted"),
+        (ProbedEndpoint(answers_as="tiny"), Level.NOTE, "its answers name the model 'tiny'"),
         (ProbedEndpoint(busy=1), Level.WARNING, "too many (429)"),
         (ProbedEndpoint(cap=4096, names_limits=False), Level.OK, "answers of up to 4096 tokens"),
         (ProbedEndpoint(context=4096), Level.WARNING, "a context window of 4096 tokens"),
