@@ -92,6 +92,12 @@ _FORMER_WORK = re.compile(
     r"\bI (?:worked|used to work) (?:as|at|for|in)\b",
     re.IGNORECASE,
 )
+_NAMED_WORK = re.compile(
+    r"(?:\b(?:is|was|am|be|became|as|being|he|she|[a-z]{2,10}s|training to be)|['’][sm]) (?:now |still |also )?"
+    rf"(?:an?|the) (?:[\w-]{{1,30}} ){{0,3}}?{_OCCUPATION}\b|"
+    r"\b(?:works?|working|worked|job|drives|teaches|studies|retired|unemployed)\b",
+    re.IGNORECASE,
+)
 _NO_WORK = re.compile(
     r"\bI(?:['’]ve| have)? (?:just |finally |recently |actually )?"
     r"(?:resigned|retired|(?:got|was) (?:fired|laid off|let go)|(?:quit|left|lost) (?:my|the) (?:job|work|position)|"
@@ -244,6 +250,11 @@ def tells_workplace(sentence: str) -> bool:
 def tells_former_work(sentence: str) -> bool:
     """Whether the sentence says what its speaker worked as, or where."""
     return _tells(_FORMER_WORK, sentence)
+
+
+def tells_occupation(sentence: str) -> bool:
+    """Whether the sentence says what somebody works as: "my wife is a nurse"."""
+    return _NAMED_WORK.search(sentence) is not None
 
 
 def tells_no_work(sentence: str) -> bool:

@@ -34,7 +34,10 @@ _SUBJECTS = (
     "grandchild grandchildren grandson grandsons granddaughter granddaughters",
     "operation operated op surgery",
     "weigh weight weighs",
-    "flatmate roommate",
+    "flatmate roommate housemate",
+    "company firm startup business employer",
+    "married marry marrying marries remarried",
+    "alive died dead death dies passed",
 )
 """Words that speak of one subject: a question by one is answered by another."""
 

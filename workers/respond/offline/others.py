@@ -27,13 +27,21 @@ KIN = frozenset(
 _THEIRS = frozenset(["his", "her", "their", "s"])
 """Words before somebody else's relative; the last one is what an apostrophe leaves of "Tom's"."""
 _WORD = re.compile(r"\w+")
-_CLAUSES = re.compile(r"[,;:–—]")
+_CLAUSES = re.compile(
+    r"[,;:–—]| so (?=(?:now |then )?(?:the|our|my|we|I|it|there|no)\b|"
+    r"[\w'’-]{1,20}(?: [\w'’-]{1,20}){0,2} (?:is|are|was|were|has|have|had|got|will|can|\w{2,15}ed)\b)",
+    re.IGNORECASE,
+)
 _FIRST_PERSON = re.compile(r"\b(?:I|my|me|mine|myself|we|our|us)\b", re.IGNORECASE)
 _OF_NAMED = re.compile(
     rf"\W{{0,3}}(?:(?:and|but|so|also|well|then),? )?(?P<name>(?-i:{CAPITAL})[^\W\d_]{{1,30}})"
     rf"(?: and (?-i:{CAPITAL})[^\W\d_]{{1,30}})? (?P<verb>\w{{1,30}})\b",
     re.IGNORECASE,
 )
+_OF_THEIRS = re.compile(
+    rf"\W{{0,3}}(?:(?:and|but|so|also|well|then),? )?(?:{CAPITAL})[^\W\d_]{{1,30}}['’]s [a-z]{{2,30}} (?:{CAPITAL}|\w)"
+)
+"""The beginning of a sentence of somebody's relative or thing: "Yusuf's teacher says he needs glasses"."""
 _NO_NAMES = frozenset(
     """
     all already also another been both each either ever everybody everyone everything he here how i it just later
@@ -49,6 +57,21 @@ _THIRD = re.compile(
     r"\b(?:is|was|does|did|has|had|can|could|will|would)(?:n['’]t)? "
     rf"(?:(?P<name>(?-i:{CAPITAL})\w{{1,30}})|(?:my|our) (?P<kin>\w{{1,30}}))\b(?!['’]s)",
     re.IGNORECASE,
+)
+_OWNER = re.compile(
+    r"\b(?:wh(?:at|en|ere|o|ich)|how)(?:['’]?s)? [^?]{0,60}?\b(?P<name>[^\W\d_]{2,30})['’]s (?P<thing>\w{1,30})",
+    re.IGNORECASE,
+)
+"""Somebody whose thing is asked for: "What is Zoe's job?", "what's my wife's name"."""
+_SMALL_SUBJECT = re.compile(
+    r"[^A-Z]*\b(?:does|did|has|can|will) (?P<name>[a-z]{3,20}) (?:i\b|[a-z])(?:[^A-Z]|I\b)*\Z",
+)
+"""Somebody with a name of whom a question asks that is written without capitals."""
+_NO_OWNERS = frozenset(
+    """
+    today tonight tomorrow yesterday week month year day it that there this he she who what where when how let one
+    everybody everyone somebody someone anybody anyone nobody people
+    """.split()  # noqa: SIM905 - a table of words
 )
 _PRONOUN = re.compile(r"\b(?:he|she|they|him|her|them|his|their)\b", re.IGNORECASE)
 _OBJECT = re.compile(
@@ -160,15 +183,26 @@ def tells_of_self(text: str, asked: Collection[str], names: Collection[str]) -> 
 def third_asked(question: str, speakers: Collection[str]) -> frozenset[str]:
     """The stems of somebody else than the ``speakers`` of whom a question asks what they do or are.
 
-    "Clara" of "Where does Clara live?", "sister" of "Is my sister married?"; empty where it asks for nobody else.
+    "Clara" of "Where does Clara live?" and of "What is Clara's job?", "sister" of "Is my sister married?"; empty where
+    it asks for nobody else.
     """
     found = _THIRD.search(question)
-    if found is None:
-        return frozenset()
-    if found["kin"]:
+    if found is not None and found["kin"]:
         return KIN.intersection(terms(found["kin"]))
+    return frozenset(terms(third_named(question, speakers)))
+
+
+def third_named(question: str, speakers: Collection[str]) -> str:
+    """The word by which a question names such a one; empty where it names nobody else, or a relative of who asks."""
+    found = _THIRD.search(question)
+    if found is not None and found["kin"]:
+        return ""
+    owner = _OWNER.search(question)
+    if owner is not None and not KIN.isdisjoint(terms(owner["thing"])):
+        owner = None  # asked for is the relative
+    found = found or owner or _SMALL_SUBJECT.match(question)
     taking_part = {part.casefold() for name in speakers for part in name.split()}
-    return frozenset() if found["name"].casefold() in taking_part else frozenset(terms(found["name"]))
+    return "" if found is None or found["name"].casefold() in taking_part | _NO_OWNERS else str(found["name"])
 
 
 def tells_of_another(text: str, asked: Set[str], third: Set[str]) -> bool:
@@ -187,6 +221,8 @@ def tells_of_another(text: str, asked: Set[str], third: Set[str]) -> bool:
 def _is_of_another(sentence: str, third: Set[str]) -> bool:
     if KIN.isdisjoint(third) and _is_of_named(sentence, third):
         return _OBJECT.search(sentence) is None
+    if KIN.isdisjoint(third) and _OF_THEIRS.match(sentence):
+        return True
     return _I.search(sentence) is not None and _PRONOUN.search(sentence) is None
 
 

@@ -26,6 +26,7 @@ from eunoe.workers.respond.offline.told import told_of_speaker, told_truly
 from eunoe.workers.respond.offline.whose import (
     asks_age,
     asks_of_self,
+    asks_work,
     is_state_over,
     named_thing,
     naming,
@@ -36,6 +37,7 @@ from eunoe.workers.respond.offline.whose import (
     without_name_words,
 )
 from eunoe.workers.text.brackets import without_brackets
+from eunoe.workers.text.lasting import tells_occupation
 from eunoe.workers.text.spelling import spelled
 from eunoe.workers.text.terms import idf, terms
 
@@ -133,8 +135,8 @@ class Quotable:
         question, hints = self.question, self.hints
         people = subjects_asked(question, hints.asker, hints.named)
         asked = frozenset[str]().union(*map(akin, terms(question, drop=self.speakers)))
-        if not people and not self.for_replies and self._third:
-            return flags(tells_of_another(text, asked - self._third, self._third) for text in self._told)
+        if not people and not self.for_replies and self.third:
+            return flags(tells_of_another(text, asked - self.third, self.third) for text in self._told)
         if self.for_replies or not people or not (hints.holds or asks_of_self(question)):
             return np.zeros(len(self.rows))
         names = {part.casefold() for name in people for part in name.split()}
@@ -149,15 +151,21 @@ class Quotable:
     def tells_state(self) -> Floats:
         """For each row 1 if its speaker tells in it of their own the home, the work or the age asked for; else 0.
 
-        Of one who takes no part, the age.
+        Of one who takes no part, the age or the work.
         """
-        if self._third and asks_age(self.question):
-            return flags(
-                row.is_current and any(tells_age_of(one, self._third) for one in _SENTENCE.findall(text))
-                for row, text in zip(self.rows, self.texts, strict=True)
-            )
+        if self.third and asks_age(self.question):
+            return self._told_of_third(lambda one: tells_age_of(one, self.third))
+        if self.third and asks_work(self.question):
+            return self._told_of_third(lambda one: not self.third.isdisjoint(terms(one)) and tells_occupation(one))
         found = (self._state_told(tells) for tells in states_asked(self.question))
         return next((told for told in found if told.any()), np.zeros(len(self.rows)))
+
+    def _told_of_third(self, tells: Callable[[str], bool]) -> Floats:
+        """For each row 1 if it holds, and one of its sentences passes the test; else 0."""
+        return flags(
+            row.is_current and any(map(tells, _SENTENCE.findall(text)))
+            for row, text in zip(self.rows, self.texts, strict=True)
+        )
 
     def _state_told(self, tells: Callable[[str], bool]) -> Floats:
         """For each row 1 if it holds, is of who is asked about, and passes the test or tells that there is no work."""
@@ -178,7 +186,7 @@ class Quotable:
         ]
 
     @cached_property
-    def _third(self) -> frozenset[str]:
+    def third(self) -> frozenset[str]:
         """The stems of one who takes no part and is asked about; empty if none is."""
         return third_asked(self.question, self.speakers)
 

@@ -5,15 +5,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.model_ports import Embedder
 from eunoe.workers.respond.breadth import Breadth, read_breadth, topic_of
 from eunoe.workers.respond.context import Row, fold, write_day
 from eunoe.workers.respond.hints import QuestionHints, read_question, without_asking
+from eunoe.workers.respond.offline.answerable import may_answer
 from eunoe.workers.respond.offline.day_questions import asks_for_days, rows_of_days
 from eunoe.workers.respond.offline.line_choice import choose_lines, choose_of_days, only_asks
 from eunoe.workers.respond.offline.medicines import asks_for_medicines, rows_of_medicines
+from eunoe.workers.respond.offline.others import third_named
 from eunoe.workers.respond.offline.quotable import Quotable
 from eunoe.workers.respond.offline.quoting import score_quotes
 from eunoe.workers.respond.replier import CODE, DraftReply, ReplyTask
@@ -26,6 +29,8 @@ from eunoe.workers.text.tokens import clip_chars
 NOTHING = "I do not remember anything about that."
 FLOOR = 0.35
 """Minimum share of the question's words plus cosine of a row, for there to be an answer."""
+UNFIT = 100.0
+"""Taken from the score of a row that may not answer: it comes behind all others."""
 OTHERS = 0.5
 """Maximum lead of other speakers' rows, in the same measure, over those of the speaker asked about."""
 MAX_QUOTE_CHARS = 400
@@ -81,21 +86,26 @@ class OfflineReplier:
             answering = [place for place in answering if place in of_days]
         else:
             answering = [place for place in answering if not quotable.of_others[place]]
-        if not answering or not (is_of_days or is_known(quotable)):
+        fits = np.ones(len(rows), dtype=np.bool_) if is_of_days or quotable.for_replies else may_answer(quotable)
+        if not answering or not (is_of_days or is_known(quotable, fits)):
             return []
         there, scores = [rows[place] for place in answering], score_quotes(quotable)[answering]
         if is_of_days:
             return [there[place] for place in choose_of_days(there, scores, hints)]
+        fits = fits[answering]
+        scores = np.where(fits, scores, scores - UNFIT)
         topic, has_enough = frozenset(terms(question, drop=task.speakers)), quotable.has_enough(FLOOR)[answering]
         if quotable.is_whether_of_self and not has_enough.any():
             return []
-        return [there[place] for place in choose_lines(there, scores, hints, topic, has_enough)]
+        chosen = choose_lines(there, scores, hints, topic, has_enough)
+        return [there[place] for place in chosen] if chosen and fits[chosen[0]] else []
 
     async def _read(self, task: ReplyTask, rows: Sequence[Row], question: str, hints: QuestionHints) -> Quotable:
         """The rows beside one part of the question."""
         question, speakers = topic_of(question, hints.breadth), task.speakers
         texts = [without_brackets(row.text) or row.text for row in rows]
-        vectors = await self.embedder.embed([without_names(text, speakers) for text in (question, *texts)])
+        names = (*speakers, *filter(None, [third_named(question, speakers)]))
+        vectors = await self.embedder.embed([without_names(text, names) for text in (question, *texts)])
         cosines = np.asarray(vectors[1:] @ vectors[0], dtype=np.float64)
         return Quotable(question, hints, speakers, rows, cosines, task.context.sources)
 
@@ -127,14 +137,14 @@ def parts_of(question: str) -> list[str]:
     return [part.strip() for part in _PARTS.split(question) if part.strip()]
 
 
-def is_known(quotable: Quotable) -> bool:
+def is_known(quotable: Quotable, fits: NDArray[np.bool_]) -> bool:
     """Whether the rows may hold an answer.
 
-    Not where no row has enough of the question, nor where other speakers' rows have much more of it than those of the
-    one it asks about, or only what is told of others has its most telling word: then it is theirs, and the question
-    mistakes the person.
+    ``fits``: for each row whether it may answer. Not where none of those has enough of the question, nor where other
+    speakers' rows have much more of it than those of the one it asks about, or only what is told of others has its
+    most telling word: then it is theirs, and the question mistakes the person.
     """
-    own, named = quotable.known, quotable.is_named > 0
+    own, named = quotable.known * fits, quotable.is_named > 0
     if quotable.is_of_others or float((own * (1 - quotable.of_others)).max(initial=0.0)) < FLOOR:
         return False
     return not named.any() or bool(named.all()) or float(own[~named].max() - own[named].max()) <= OTHERS

@@ -108,6 +108,11 @@ def named_thing(question: str) -> str | None:
     return (found["before"] or found["after"]).lower() if found else None
 
 
+def is_of_the_living(thing: str) -> bool:
+    """Whether a word is one for a relative, somebody one knows or an animal."""
+    return not (KIN | _KNOWN_THINGS).isdisjoint(terms(thing))
+
+
 def without_name_words(text: str) -> str:
     """The text without "name", "call" and "called"."""
     return _NAME_WORDS.sub(" ", text)
@@ -153,7 +158,8 @@ def introduction_asked(question: str) -> Callable[[str], bool] | None:
     told = re.compile(
         rf"\b(?:my|our|his|her|their|\w{{1,30}}['’]s) (?:[\w-]{{1,30}} ){{1,3}}?{name}\b|"
         rf"\b(?:name(?:['’]s| is| was)|called|named|is|was) {name}\b|"
-        rf"\b{name}(?:['’]s| is| was|,)? (?:an?|the|my|our|from)\b|"
+        rf"\b{name}(?:['’]s| is| was|,)? (?:an?|the|my|our|from)\b|\b[a-z]{{2,30}},? \({name}\)|"
+        rf"\b{name} \((?:my|our|his|her|their) |"
         rf"\b(?:friend|colleague|neighbou?r|boss|teacher|coach)\b[^.!?]{{0,20}}, {name}\b",
         re.IGNORECASE,
     )
@@ -179,6 +185,11 @@ def subjects_asked(question: str, asker: str, named: Collection[str]) -> frozens
 def asks_age(question: str) -> bool:
     """Whether a question asks how old somebody or something is."""
     return _AGE_ASKED.search(question) is not None
+
+
+def asks_work(question: str) -> bool:
+    """Whether a question asks what somebody works as, or where."""
+    return _WORK_ASKED.search(question) is not None
 
 
 _STATES = (
@@ -212,7 +223,7 @@ def _holder_told(question: str) -> Callable[[str], bool] | None:
     told = re.compile(
         rf"\b(?:my|our|new) (?:[\w-]{{1,20}} )?{role}\b"
         rf"(?:['’]s name|,| is| here| now| called| named| her| his| their| name|:){{0,6}} {name}|"
-        rf"\b{name}[^.,;!?]{{0,30}} is (?:now )?(?:my|our) (?:new )?{role}\b",
+        rf"\b{name}[^.,;!?]{{0,30}} is (?:now )?(?:my|our|the) (?:new )?{role}\b",
         re.IGNORECASE,
     )
     return lambda sentence: told.search(sentence) is not None
