@@ -36,6 +36,9 @@ _WHETHER = re.compile(
     r"(?:(?:did|do|does|was|were|am|is|are|have|has|had|will)(?:n['’]t)?\b|whether\b)",
     re.IGNORECASE,
 )
+_PRICE = re.compile(r"\bhow much (?:is|are|was|were|did|does|do|will)\b|\b(?:price|cost|fees?)\b", re.IGNORECASE)
+_WHO_DOES = re.compile(r"\bwho (?:still |now |else )?(?!is\b|was\b|has\b)\w{2,20}s\b", re.IGNORECASE)
+"""A question of who does something now: "Who lives with us?"."""
 _HAPPENED = re.compile(
     r"\bwhat (?:(?:has |had )?(?:happened|become)|became|went wrong|is (?:the matter|wrong|up)) (?:to|of|with)\b|"
     r"\bwhat['’]s (?:happened|become|the matter|wrong|up) (?:to|of|with)\b",
@@ -92,6 +95,8 @@ class QuestionHints:
     """Whether its answer is told with the end of what that names: it is in the present tense, or asks whether."""
     whether: bool = False
     """Whether it asks if something is or was so."""
+    price: bool = False
+    """Whether it asks what something costs."""
     happened: bool = False
     """Whether it asks what has become of somebody or something."""
     days: tuple[Period, ...] = ()
@@ -111,7 +116,8 @@ def read_question(text: str, speakers: Sequence[str], asker: str = "", asked: da
     about = named | ({asker} if asker in speakers and is_own else set())
     past, when = _PAST.search(text) is not None, _WHEN.search(text) is not None
     helper = _HELPER.search(text)
-    was, present = past or _is_of_past(helper), _is_of_present(helper)
+    present = _is_of_present(helper, text)
+    was = past or (_is_of_past(helper) and not present)
     days = () if asked is None else read_days(text, asked, past=was)
     whether = _WHETHER.match(text) is not None
     return QuestionHints(
@@ -130,6 +136,7 @@ def read_question(text: str, speakers: Sequence[str], asker: str = "", asked: da
         of_present=not past and (present or _is_whether_one_can(helper)),
         ends=not past and not when and (present or whether),
         whether=whether,
+        price=_PRICE.search(text) is not None,
         happened=_HAPPENED.search(text) is not None,
         days=days,
         said=() if asked is None else days_of_saying(days, asked, past=was),
@@ -141,8 +148,8 @@ def _is_of_past(helper: re.Match[str] | None) -> bool:
     return helper is None or helper.group().lower().startswith(("did", "was", "were", "had", "has", "have"))
 
 
-def _is_of_present(helper: re.Match[str] | None) -> bool:
-    return helper is not None and helper["then"] is None
+def _is_of_present(helper: re.Match[str] | None, text: str) -> bool:
+    return _WHO_DOES.search(text) is not None if helper is None else helper["then"] is None
 
 
 def _is_whether_one_can(helper: re.Match[str] | None) -> bool:

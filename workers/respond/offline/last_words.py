@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from eunoe.workers.respond.context import Row, fold, same_day
 from eunoe.workers.respond.offline.akin import forms_of
+from eunoe.workers.respond.offline.figures import figures_like, tells_alike, tells_money
 from eunoe.workers.respond.offline.others import tells_of_others
 from eunoe.workers.respond.offline.ranked_lines import RankedLines
 from eunoe.workers.respond.offline.times_told import tells_time
@@ -17,22 +18,9 @@ from eunoe.workers.text.salience import is_change, is_question
 from eunoe.workers.text.sentences import sentence_spans
 from eunoe.workers.text.terms import idf, terms
 from eunoe.workers.text.vital import is_vital
-from eunoe.workers.text.words import NUMBER_WORDS
 
 _NAME = re.compile(rf"(?<=[^\W\d_A-Z] |[,;] )(?!I\b){CAPITAL}[^\W\d_]+")
 """A word with a capital within a sentence."""
-_FIGURE = re.compile(r"\b\d")
-_COUNTED = re.compile(
-    rf"\b(?:\d|(?:{'|'.join(sorted(NUMBER_WORDS))}|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth)\b)",
-    re.IGNORECASE,
-)
-_UNITS = re.compile(
-    r"(?P<money>[€$£] ?\d|\d ?k?(?:[€$£]| (?:euros?|dollars?|pounds?|bucks)\b))|"
-    r"(?P<time>\d ?(?:min(?:ute)?s?|h|hours?|days?|weeks?|months?)\b)|(?P<weight>\d ?(?:kg|kilos?|lbs?|g|mg|mcg)\b)|"
-    r"(?P<length>\d ?(?:km|k|miles?|m|cm|met(?:er|re)s?)\b)",
-    re.IGNORECASE,
-)
-"""Figures with a unit: 45 minutes are no other value of 11 euros."""
 MOST = 0.4
 """Share of a topic, by the rarity of its words, that a sentence needs to be about it."""
 _ASKING = frozenset(terms("since until time date day month year"))
@@ -42,6 +30,12 @@ _TOLD_NAME = re.compile(r"\b(?:called|named|name is|name['’]s) (?P<name>[^\W\d
 """A name that is told as one, with or without a capital."""
 _LEANS = re.compile(
     r"\b(?:because of|due to) (?:it|that|this|him|her|them)(?=\W*\Z|[.,;!])|\bthat['’]s why\b", re.IGNORECASE
+)
+_MISHAP = re.compile(
+    r"\b(?:broken?|fell|fallen|fractured?|hurt|crash(?:ed)?|accident|bit|bitten|stung|burn(?:t|ed)|lost|stolen|robbed|"
+    r"ill|sick|poorly|hospital|injured|flu|fever|infection|sprained|twisted|knocked|attacked|ache|aches|aching|swollen|"
+    r"fainted|collapsed|burgled|crushed)\b",
+    re.IGNORECASE,
 )
 _CALENDAR = frozenset((*MONTHS, *WEEKDAYS))
 """Words with a capital that name nobody and nothing."""
@@ -76,6 +70,16 @@ def told_before(lines: RankedLines, line: int) -> list[int]:
     return [max(before, key=lines.time_of)] if before else []
 
 
+def price_beside(lines: RankedLines, line: int) -> list[int]:
+    """The index of the line that its speaker said next on that day, if it has an amount of money and this one none."""
+    said = lines.rows[line]
+    if said.is_memory or tells_money(said.text):
+        return []
+    later = [i for i, row in enumerate(lines.rows) if _is_later(row, said) and same_day(row.at, said.at)]
+    following = min((i for i in later if not lines.rows[i].is_memory), key=lines.time_of, default=None)
+    return [] if following is None or not tells_money(lines.rows[following].text) else [following]
+
+
 def last_mention(lines: RankedLines, line: int, matches: Callable[[str], bool] = bool) -> list[int]:
     """The index of the last current line in which its speaker names what a line names, too, if any.
 
@@ -94,19 +98,25 @@ def last_word(lines: RankedLines, line: int, topic: Set[str], *, count: bool = F
     """The index of the last current line in which its speaker tells another figure, or the end, of the topic of a line.
 
     The sentence there has most of what both have of the topic, or the end is that of something that the line names.
-    What is told there of a relative is of somebody else. ``count``: whether numbers in words are figures, too.
+    What is told there of a relative is of somebody else. ``count``: whether numbers in words are figures, too. A
+    figure with a unit of the same kind counts where its sentence has most of the topic itself: "The dose is 40 mg now".
     """
     said = lines.rows[line]
-    weights = weigh(lines, topic, said.text)
+    weights, whole = weigh(lines, topic, said.text), weigh(lines, topic)
     about = " ".join(_sentences_of(said.text, weights))
     told = frozenset(terms(about))
-    tells_figure = _figures_like(about, _COUNTED if count else _FIGURE)
+    tells_figure = figures_like(about, count=count)
     later = [
         index
         for index, row in enumerate(lines.rows)
         if row.is_current
         and _is_later(row, said)
-        and (_goes_on(weights, row.text, tells_figure) or _ends(told, about, row.text))
+        and (
+            _goes_on(weights, row.text, tells_figure)
+            or _ends(told, about, row.text)
+            or _is_ended_by(told & topic, row.text)
+            or any(_share(whole, one) >= MOST and tells_alike(about, one) for one in _telling(whole, row.text))
+        )
     ]
     return _last(lines, later)
 
@@ -162,8 +172,10 @@ def end_of(lines: RankedLines, topic: Set[str]) -> list[int]:
 
 
 def _turns(sentence: str) -> bool:
-    """Whether a sentence tells an end, a change, or a fact of somebody's health, birth or death."""
-    return not is_question(sentence) and (is_end(sentence) or is_change(sentence) or is_vital(sentence))
+    """Whether a sentence tells an end, a change, a mishap, or a fact of somebody's health, birth or death."""
+    return not is_question(sentence) and (
+        is_end(sentence) or is_change(sentence) or is_vital(sentence) or _MISHAP.search(sentence) is not None
+    )
 
 
 def _last(lines: RankedLines, indices: Sequence[int]) -> list[int]:
@@ -190,24 +202,6 @@ def _share(weights: Mapping[frozenset[str], float], sentence: str) -> float:
     return has / (sum(weights.values()) or 1.0)
 
 
-def _figures_like(said: str, figure: re.Pattern[str]) -> Callable[[str], bool]:
-    """The test for sentences that tell another figure of what is ``said``: of the same kind, where both say which."""
-    has_figure, kinds = figure.search(said) is not None, _kinds_of(said)
-
-    def tells(sentence: str) -> bool:
-        others = _kinds_of(sentence)
-        return (
-            has_figure and figure.search(sentence) is not None and not (kinds and others and kinds.isdisjoint(others))
-        )
-
-    return tells
-
-
-def _kinds_of(sentence: str) -> frozenset[str]:
-    """The kinds of the figures in a sentence that have a unit: money, time, weight, length."""
-    return frozenset(str(found.lastgroup) for found in _UNITS.finditer(sentence))
-
-
 def _goes_on(weights: Mapping[frozenset[str], float], text: str, tells_figure: Callable[[str], bool]) -> bool:
     """Whether a sentence of a text with most of the terms tells an end, a return or a figure."""
     return any(
@@ -225,6 +219,13 @@ def _ends(told: Set[str], said: str, text: str) -> bool:
         return True
     things = ended_things(text) & told
     return bool(things) and not (tells_of_others(text, things) or tells_of_others(said, things))
+
+
+def _is_ended_by(people: Set[str], text: str) -> bool:
+    """Whether a sentence that begins with one of the terms tells an end: "Megan cancelled" of Megan's visit."""
+    said = fold(text)
+    sentences = (said[start:end] for start, end in sentence_spans(said))
+    return any(not people.isdisjoint(terms(one)[:1]) and is_end(one) for one in sentences if not is_question(one))
 
 
 def _telling(weights: Mapping[frozenset[str], float], text: str) -> list[str]:

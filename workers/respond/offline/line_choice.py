@@ -30,6 +30,7 @@ from eunoe.workers.respond.offline.last_words import (
     last_said,
     last_time,
     last_word,
+    price_beside,
     told_before,
 )
 from eunoe.workers.respond.offline.ranked_lines import RankedLines, plain, rank_lines
@@ -76,7 +77,7 @@ def choose_lines(
         return _latest(lines)
     if hints.past:
         return _from_the_oldest(lines)
-    if hints.happened and (end := end_of(lines, topic)):
+    if hints.happened and (end := end_of(lines, topic)) and lines.best not in end:
         return end
     return _best(lines, topic, hints)
 
@@ -137,12 +138,13 @@ def _best(lines: RankedLines, topic: Set[str], hints: QuestionHints) -> list[int
     best = _as_said(lines, lines.best)
     ends = last_mention(lines, best, is_end) if hints.ends else []
     more = last_word(lines, best, topic, count=hints.count) if hints.of_present else []
+    price = price_beside(lines, best) if hints.price else []
     if hints.when:
         more = [*more, *last_time(lines, best, topic)]
     elif hints.whether and not hints.of_present:
         more = last_said(lines, best, topic)
     return _distinct(
-        [best, *told_before(lines, best), *corrections(lines, best), *(more or _second(lines, best)), *ends]
+        [best, *told_before(lines, best), *price, *corrections(lines, best), *(more or _second(lines, best)), *ends]
     )
 
 

@@ -62,10 +62,25 @@ async def test_whoever_has_only_the_person_is_not_quoted(question: str):
         ("Did I run the Dublin marathon?", "4h02"),
         ("Who is Petra?", "dentist"),
         ("What is my company called?", "Ferro"),
+        ("What happened to my brother?", "ladder"),
     ],
 )
 async def test_the_line_that_tells_is_quoted_first(question: str, part: str):
     assert part in (await chat(FAMILY, question)).replies[question].partition("”")[0]
+
+
+@pytest.mark.parametrize(
+    ("question", "part"),
+    [
+        ("Am I going to Porto?", "trip is off"),
+        ("What dose of candesartan do I take?", "16mg"),
+        ("When is book club?", "15th"),
+        ("Is Vera coming on the 18th?", "cancelled"),
+        ("How much was the vet?", "210"),
+    ],
+)
+async def test_what_has_changed_since_is_quoted_too(question: str, part: str):
+    assert part in (await chat(FAMILY, question)).replies[question]
 
 
 async def test_a_name_in_small_letters_is_one():
