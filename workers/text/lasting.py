@@ -33,6 +33,7 @@ _HOME = re.compile(
     rf"{_MOVED}in(?:to)? (?:together|with|an?|our|my)\b[^.!?]{{0,60}}? (?:in|at|near) {_CAPITAL}",
     re.IGNORECASE,
 )
+_COMING = re.compile(rf"\bI {_ADVERBS}(?:come|came) from {_CAPITAL}", re.IGNORECASE)
 _LOWER_PLACE = (
     r"(?!(?:the|an?|my|our|his|her|their|this|that|another|some|one|new|next|last|bed|side|tears|it|first|time|order|"
     r"bigger|smaller|other|different|spring|summer|autumn|winter|january|february|march|april|may|june|july|august|"
@@ -224,7 +225,9 @@ def tells_home(sentence: str) -> bool:
 
 def tells_origin(sentence: str) -> bool:
     """Whether the sentence says in the first person where its speaker lives or is from."""
-    return _tells(_HOME, sentence) or (_is_small(sentence) and _tells(_LOWER_HOME, sentence))
+    return (
+        _tells(_HOME, sentence) or _tells(_COMING, sentence) or (_is_small(sentence) and _tells(_LOWER_HOME, sentence))
+    )
 
 
 def _is_small(sentence: str) -> bool:

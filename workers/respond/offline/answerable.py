@@ -33,12 +33,14 @@ from eunoe.workers.text.words import NUMBER_WORDS
 
 NEAR = 0.08
 """Minimum cosine, names left out, of a row that answers in other words than those of the question."""
+NEAR_WHETHER = 0.15
+"""The same where it is asked whether something is so: a line on something else reads as a yes or a no."""
 _EMPTY = frozenset(
     terms("still now today currently ever actually again many much long often kind sort type name called happen wrong")
 )
 """Terms of questions that no answer need repeat."""
 _AGE = re.compile(
-    r"\b(?:old|aged?|born|birthday|turn(?:s|ed|ing)?)\b|"
+    r"\b(?:aged?|born|birthday|turn(?:s|ed|ing)?)\b|"
     rf"\b(?:\d{{1,3}}|{'|'.join(sorted(NUMBER_WORDS))})[ -]?(?:yo|y/o|yrs?|years?|months?|weeks?)\b|"
     r"\b(?:is|was|who['’]?s|(?:s?he|I)['’]?[sm]|im|be)(?: (?:now|only|just|nearly|almost|\w{2,20},?))? \d{1,3}\b|"
     r"\(\d{1,3}\)",
@@ -111,7 +113,7 @@ def _tells_of_third(quotable: Quotable) -> NDArray[np.bool_]:
     if asks_work(question):
         near = np.maximum(told, flags(map(tells_occupation, quotable.texts))) > 0
     else:
-        near = (told > 0) | (quotable.cosines >= NEAR)
+        near = (told > 0) | (quotable.cosines >= (NEAR_WHETHER if hints.whether else NEAR))
     mentions = _mentions(quotable)
     if KIN.isdisjoint(quotable.third):
         near &= mentions if hints.whether else mentions | _follow(quotable.rows, mentions)

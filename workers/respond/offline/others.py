@@ -42,6 +42,13 @@ _OF_THEIRS = re.compile(
     rf"\W{{0,3}}(?:(?:and|but|so|also|well|then),? )?(?:{CAPITAL})[^\W\d_]{{1,30}}['’]s [a-z]{{2,30}} (?:{CAPITAL}|\w)"
 )
 """The beginning of a sentence of somebody's relative or thing: "Yusuf's teacher says he needs glasses"."""
+_GENERAL = re.compile(
+    r"\W{0,3}(?:(?:and|but|so|also|well|then|apparently|generally|usually),? )?(?:people|folks|patients|most|many|some|"
+    r"everybody|everyone|anybody|anyone|someone|those|they say|doctors|experts|studies|adults|women|men|you)\b",
+    re.IGNORECASE,
+)
+"""The beginning of a sentence that is about people in general."""
+_BEGINNING = re.compile(r"\W{0,3}(?P<thing>\w{2,30}) (?P<verb>\w{1,30})\b")
 _NO_NAMES = frozenset(
     """
     all already also another been both each either ever everybody everyone everything he here how i it just later
@@ -163,6 +170,27 @@ def _is_of_named(clause: str, asked: Collection[str]) -> bool:
 def _is_finite(verb: str) -> bool:
     """Whether a word may be the verb of somebody with a name: "is", "moved", "works"."""
     return verb in _HELPERS or is_past(verb) or any(third_person(plain) == verb for plain in (verb[:-1], verb[:-2]))
+
+
+def tells_in_general(text: str, asked: Collection[str]) -> bool:
+    """Whether all sentences of a text with one of the terms ``asked`` are about people or the thing in general.
+
+    "People with diabetes should watch their feet", "Diabetes runs in families"; not "Diabetes again, says my doctor".
+    """
+    sentences = (text[start:end] for start, end in sentence_spans(text))
+    telling = [sentence for sentence in sentences if not set(terms(sentence)).isdisjoint(asked)]
+    return bool(telling) and all(
+        _FIRST_PERSON.search(one) is None and (_GENERAL.match(one) is not None or _is_on(one, asked)) for one in telling
+    )
+
+
+def _is_on(sentence: str, asked: Collection[str]) -> bool:
+    """Whether a sentence begins with one of the terms, and says what that is or does at all times."""
+    found = _BEGINNING.match(sentence)
+    if found is None or set(terms(found["thing"])).isdisjoint(asked):
+        return False
+    verb = found["verb"].lower()
+    return verb in ("can", "may") or (_is_finite(verb) and not is_past(verb))
 
 
 def tells_of_self(text: str, asked: Collection[str], names: Collection[str]) -> bool:

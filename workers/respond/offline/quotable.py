@@ -17,6 +17,7 @@ from eunoe.workers.respond.offline.beside import Floats, answered, replied
 from eunoe.workers.respond.offline.others import (
     in_first_person,
     tells_age_of,
+    tells_in_general,
     tells_of_another,
     tells_of_others,
     tells_of_self,
@@ -141,7 +142,7 @@ class Quotable:
             return np.zeros(len(self.rows))
         names = {part.casefold() for name in people for part in name.split()}
         return flags(
-            tells_of_others(text, asked, names)
+            tells_of_others(text, asked, names) or (self.is_whether_of_self and tells_in_general(text, asked))
             if row.speaker in people
             else hints.holds and not row.is_memory and tells_of_self(text, asked, names)
             for row, text in zip(self.rows, self._told, strict=True)

@@ -18,6 +18,10 @@ FAMILY = (
         "Dr Weiss put me on candesartan 8mg in the morning",
         "book club is at mine on the 8th, 6 people coming",
         "my brother Udo is a plumber",
+        "Udo came by with his old red Transit",
+        "people with diabetes should watch their feet",
+        "Arthritis runs in many families",
+        "I come from Graz originally",
         "the dog had to go to the vet again",
         "costs me 210 quid cant believe it",
         "dentist (Petra) says I grind my teeth",
@@ -46,6 +50,9 @@ FAMILY = (
         "what's vera's salary",
         "When did Udo divorce?",
         "Did I run the Lisbon marathon?",
+        "Do I have diabetes?",
+        "Do I have arthritis?",
+        "Is Vera married?",
     ],
 )
 async def test_whoever_has_only_the_person_is_not_quoted(question: str):
@@ -59,6 +66,7 @@ async def test_whoever_has_only_the_person_is_not_quoted(question: str):
         ("What is my sister called?", "Nina"),
         ("What's Vera's job?", "baker"),
         ("What's my locker number?", "88"),
+        ("Where am I from?", "Graz"),
         ("Did I run the Dublin marathon?", "4h02"),
         ("Who is Petra?", "dentist"),
         ("What is my company called?", "Ferro"),
