@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from eunoe.workers.respond.context import Row
 from eunoe.workers.respond.offline.akin import akin, kindred
 from eunoe.workers.respond.offline.beside import adjoin, answered
-from eunoe.workers.respond.offline.others import KIN
+from eunoe.workers.respond.offline.others import KIN, asks_what_is
 from eunoe.workers.respond.offline.quotable import Quotable, flags
 from eunoe.workers.respond.offline.whose import (
     asks_age,
@@ -20,6 +20,7 @@ from eunoe.workers.respond.offline.whose import (
     gives_a_name,
     is_of_the_living,
     named_thing,
+    states_asked,
     tells_name,
 )
 from eunoe.workers.respond.times import MONTHS
@@ -46,7 +47,11 @@ _AGE = re.compile(
     r"\(\d{1,3}\)",
     re.IGNORECASE,
 )
-_FIGURE_ASKED = re.compile(r"\b(?:what|which)\b[^?]{0,60}\b(?:numbers?|size|code|pin)\b", re.IGNORECASE)
+_FIGURE_ASKED = re.compile(
+    r"\b(?:what|which)(?:['’]?s| is| was| are) (?:my|our|his|her|their|the|\w{1,30}['’]s) (?:[\w-]{1,30} ){0,3}?"
+    r"(?:numbers?|size|code|pin)\b",
+    re.IGNORECASE,
+)
 _DIGIT = re.compile(r"\d")
 _NAME = re.compile(rf"(?<=\w[ ,;:.!?)])[ (]?(?!I\b){CAPITAL}[^\W\d_]+|\A\W{{0,3}}{CAPITAL}\w{{1,30}} (?:is|was)\b")
 """A name within a text, or one that something is said of at its beginning."""
@@ -106,7 +111,13 @@ def _tells_of_third(quotable: Quotable) -> NDArray[np.bool_]:
     """For each row whether it tells what is asked of one who takes no part; true where that is nothing, or nobody."""
     question, hints = quotable.question, quotable.hints
     asked = frozenset(terms(question, drop=quotable.speakers)) - quotable.third - _EMPTY
-    if not quotable.third or not asked or hints.happened or asks_age(question):
+    if (
+        not quotable.third
+        or not asked
+        or hints.happened
+        or asks_age(question)
+        or (asks_what_is(question) and not hints.whether)
+    ):
         return np.ones(len(quotable.rows), dtype=np.bool_)
     wanted = frozenset[str]().union(*map(akin, asked))
     told = flags(not wanted.isdisjoint(terms(text)) for text in quotable.texts)
@@ -137,7 +148,7 @@ def _follow(rows: Sequence[Row], places: NDArray[np.bool_]) -> NDArray[np.bool_]
 
 def _asks_of_unknown(quotable: Quotable) -> bool:
     """Whether it is asked if something is so of a name that no row has: "Did I run the Berlin marathon?"."""
-    if not quotable.hints.whether:
+    if not quotable.hints.whether or states_asked(quotable.question):
         return False
     taking_part = {part.casefold() for name in quotable.speakers for part in name.split()}
     names = {found["name"].casefold() for found in _CAPITALIZED.finditer(quotable.question)} - taking_part - _CALENDAR

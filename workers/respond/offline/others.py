@@ -66,7 +66,7 @@ _THIRD = re.compile(
     re.IGNORECASE,
 )
 _OWNER = re.compile(
-    r"\b(?:wh(?:at|en|ere|o|ich)|how)(?:['’]?s)? [^?]{0,60}?\b(?P<name>[^\W\d_]{2,30})['’]s (?P<thing>\w{1,30})",
+    r"\b(?:wh(?:at|en|ere|o|ich)|how)(?:['’]?s)? (?:\w{1,20} ){0,2}?(?P<name>[^\W\d_]{2,30})['’]s (?P<thing>\w{1,30})",
     re.IGNORECASE,
 )
 """Somebody whose thing is asked for: "What is Zoe's job?", "what's my wife's name"."""
@@ -74,6 +74,9 @@ _SMALL_SUBJECT = re.compile(
     r"[^A-Z]*\b(?:does|did|has|can|will) (?P<name>[a-z]{3,20}) (?:i\b|[a-z])(?:[^A-Z]|I\b)*\Z",
 )
 """Somebody with a name of whom a question asks that is written without capitals."""
+_IS_SOMEBODY = re.compile(
+    r"\b(?:is|was) (?:(?:my|our) )?[^\W\d_]{2,30}\b(?!['’]s)(?! (?:called|named)\b)", re.IGNORECASE
+)
 _NO_OWNERS = frozenset(
     """
     today tonight tomorrow yesterday week month year day it that there this he she who what where when how let one
@@ -220,6 +223,11 @@ def third_asked(question: str, speakers: Collection[str]) -> frozenset[str]:
     return frozenset(terms(third_named(question, speakers)))
 
 
+def asks_what_is(question: str) -> bool:
+    """Whether a question asks what somebody is, or does just now: a line may tell that in any words."""
+    return _IS_SOMEBODY.search(question) is not None
+
+
 def third_named(question: str, speakers: Collection[str]) -> str:
     """The word by which a question names such a one; empty where it names nobody else, or a relative of who asks."""
     found = _THIRD.search(question)
@@ -229,7 +237,7 @@ def third_named(question: str, speakers: Collection[str]) -> str:
     if owner is not None and not KIN.isdisjoint(terms(owner["thing"])):
         owner = None  # asked for is the relative
     found = found or owner or _SMALL_SUBJECT.match(question)
-    taking_part = {part.casefold() for name in speakers for part in name.split()}
+    taking_part = {form for name in speakers for part in name.casefold().split() for form in (part, f"{part}s")}
     return "" if found is None or found["name"].casefold() in taking_part | _NO_OWNERS else str(found["name"])
 
 

@@ -16,7 +16,7 @@ from eunoe.workers.respond.offline.answerable import may_answer
 from eunoe.workers.respond.offline.day_questions import asks_for_days, rows_of_days
 from eunoe.workers.respond.offline.line_choice import choose_lines, choose_of_days, only_asks
 from eunoe.workers.respond.offline.medicines import asks_for_medicines, rows_of_medicines
-from eunoe.workers.respond.offline.others import third_named
+from eunoe.workers.respond.offline.others import asks_what_is, third_named
 from eunoe.workers.respond.offline.quotable import Quotable
 from eunoe.workers.respond.offline.quoting import score_quotes
 from eunoe.workers.respond.replier import CODE, DraftReply, ReplyTask
@@ -104,7 +104,8 @@ class OfflineReplier:
         """The rows beside one part of the question."""
         question, speakers = topic_of(question, hints.breadth), task.speakers
         texts = [without_brackets(row.text) or row.text for row in rows]
-        names = (*speakers, *filter(None, [third_named(question, speakers)]))
+        third = "" if asks_what_is(question) and not hints.whether else third_named(question, speakers)
+        names = (*speakers, third) if third else speakers
         vectors = await self.embedder.embed([without_names(text, names) for text in (question, *texts)])
         cosines = np.asarray(vectors[1:] @ vectors[0], dtype=np.float64)
         return Quotable(question, hints, speakers, rows, cosines, task.context.sources)
