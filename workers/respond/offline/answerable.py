@@ -49,7 +49,7 @@ _AGE = re.compile(
 )
 _FIGURE_ASKED = re.compile(
     r"\b(?:what|which)(?:['’]?s| is| was| are) (?:my|our|his|her|their|the|\w{1,30}['’]s) (?:[\w-]{1,30} ){0,3}?"
-    r"(?:numbers?|size|code|pin)\b",
+    r"(?:numbers?|size|pin)\b",
     re.IGNORECASE,
 )
 _DIGIT = re.compile(r"\d")

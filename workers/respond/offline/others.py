@@ -70,13 +70,12 @@ _OWNER = re.compile(
     re.IGNORECASE,
 )
 """Somebody whose thing is asked for: "What is Zoe's job?", "what's my wife's name"."""
-_SMALL_SUBJECT = re.compile(
-    r"[^A-Z]*\b(?:does|did|has|can|will) (?P<name>[a-z]{3,20}) (?:i\b|[a-z])(?:[^A-Z]|I\b)*\Z",
-)
+_SMALL_SUBJECT = re.compile(r"\b(?:does|did|has|can|will) (?P<name>[a-z]{3,20}) [a-z]")
 """Somebody with a name of whom a question asks that is written without capitals."""
 _IS_SOMEBODY = re.compile(
     r"\b(?:is|was) (?:(?:my|our) )?[^\W\d_]{2,30}\b(?!['’]s)(?! (?:called|named)\b)", re.IGNORECASE
 )
+_CAPITAL_LETTER = re.compile(r"(?!I\b)[A-Z]")
 _NO_OWNERS = frozenset(
     """
     today tonight tomorrow yesterday week month year day it that there this he she who what where when how let one
@@ -236,7 +235,8 @@ def third_named(question: str, speakers: Collection[str]) -> str:
     owner = _OWNER.search(question)
     if owner is not None and not KIN.isdisjoint(terms(owner["thing"])):
         owner = None  # asked for is the relative
-    found = found or owner or _SMALL_SUBJECT.match(question)
+    small = None if _CAPITAL_LETTER.search(question) else _SMALL_SUBJECT.search(question)
+    found = found or owner or small
     taking_part = {form for name in speakers for part in name.casefold().split() for form in (part, f"{part}s")}
     return "" if found is None or found["name"].casefold() in taking_part | _NO_OWNERS else str(found["name"])
 
