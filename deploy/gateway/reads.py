@@ -7,6 +7,7 @@ from typing import Final
 
 from eunoe.deploy.gateway.results import SessionItem, SessionStatus
 from eunoe.schemas.decisions import Ledger, Scope
+from eunoe.schemas.documents import read_document
 from eunoe.schemas.events import Line
 from eunoe.schemas.memory import ChangeKind, Memory, Segment
 from eunoe.schemas.ports import StateStore
@@ -58,26 +59,26 @@ def _sent(ledger: Ledger) -> int:
 async def read_head(store: StateStore, key: str) -> Head | None:
     """The head of a conversation; `None` where it is unknown. Raises `Unavailable`."""
     (text,) = await store.fetch(INTAKE, key, HEAD, [HEAD])
-    return None if text is None else Head.from_json(text)
+    return None if text is None else read_document(Head, text, key)
 
 
 async def closed_session(store: StateStore, key: str, session_id: str) -> int | None:
     """The number of the last closed session with a client's id; `None` where there is none."""
     (text,) = await store.fetch(INTAKE, key, CLOSED, [session_id])
-    return None if text is None else ClosedSession.from_json(text).session
+    return None if text is None else read_document(ClosedSession, text, key).session
 
 
 async def session_ids(store: StateStore, key: str, sessions: Sequence[int]) -> dict[int, str]:
     """Number → the client's id, of the closed sessions that have one."""
     rows = await store.fetch(INTAKE, key, NAMES, [str(session) for session in sessions]) if sessions else []
     pairs = zip(sessions, rows, strict=True)
-    return {session: SessionName.from_json(text).session_id for session, text in pairs if text is not None}
+    return {session: read_document(SessionName, text, key).session_id for session, text in pairs if text is not None}
 
 
 async def open_lines(store: StateStore, key: str, session: OpenSession) -> tuple[Line, ...]:
     """The lines of an open session, which is bounded."""
     rows = await store.fetch(INTAKE, key, LINES, list(rows_of(session)))
-    return tuple(Line.from_json(text) for text in rows if text not in (None, ERASED_LINE))
+    return tuple(read_document(Line, text, key) for text in rows if text not in (None, ERASED_LINE))
 
 
 def status_of(session: int, progress: Progress) -> SessionStatus:

@@ -7,6 +7,7 @@ from typing import Final
 
 from eunoe.deploy.inspect.history import bounded_history
 from eunoe.schemas.base import Identifier, Time, Value
+from eunoe.schemas.documents import read_document
 from eunoe.schemas.events import Line, Provenance
 from eunoe.schemas.memory import ChangeKind, Memory, MemoryStatus, Segment
 from eunoe.schemas.ports import StateStore
@@ -216,9 +217,9 @@ def _lines_of(segments: Iterable[Iterable[Segment]]) -> dict[str, tuple[Line, in
 async def _open_lines(store: StateStore, key: str) -> list[Line]:
     """The lines of the open sessions, which a reply may cite."""
     (text,) = await store.fetch("intake", key, HEAD, [HEAD])
-    ids = [] if text is None else [row for one in Head.from_json(text).open for row in rows_of(one)]
+    ids = [] if text is None else [row for one in read_document(Head, text, key).open for row in rows_of(one)]
     rows = await store.fetch("intake", key, LINES, ids) if ids else []
-    return [Line.from_json(row) for row in rows if row not in (None, ERASED_LINE)]
+    return [read_document(Line, row, key) for row in rows if row not in (None, ERASED_LINE)]
 
 
 async def _histories(

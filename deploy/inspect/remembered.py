@@ -4,6 +4,7 @@ import asyncio
 
 from eunoe.deploy.inspect.differences import Remembered
 from eunoe.schemas.decisions import Scope
+from eunoe.schemas.documents import read_document
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.tables import NAME as COMPRESS
@@ -52,7 +53,7 @@ async def _remembered(store: StateStore, key: str, digest: str) -> Remembered:
         digest=digest,
         sessions=ledger.applied,
         memories=memories,
-        segments=[Segment.from_json(text) for text in segments.values()],
+        segments=[read_document(Segment, text, key) for text in segments.values()],
         edges=edges,
         tree=tree,
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from eunoe.schemas.decisions import Scope
+from eunoe.schemas.documents import read_document
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.memory import Memory, MemoryStatus, Segment
 from eunoe.schemas.ports import StateStore
@@ -59,10 +60,12 @@ async def view_conversation(store: StateStore, key: str) -> ConversationView | N
     if head is None:
         return None
     rows = await store.scan("compress", key, SEGMENTS)
-    segments = sorted((Segment.from_json(row) for row in rows.values()), key=lambda item: (item.session, item.index))
+    segments = sorted(
+        (read_document(Segment, row, key) for row in rows.values()), key=lambda item: (item.session, item.index)
+    )
     return ConversationView(
         key=key,
-        head=Head.from_json(head),
+        head=read_document(Head, head, key),
         remembered=await remembered_session(store, key),
         open_lines=sum(row != ERASED_LINE for row in (await store.scan("intake", key, LINES)).values()),
         segments=tuple(segments),

@@ -6,6 +6,7 @@ from itertools import chain
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Collection
+from eunoe.schemas.documents import read_document
 from eunoe.schemas.events import Insight, Line
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.model_ports import Embedder, Vectors
@@ -29,7 +30,7 @@ class TurnInsights(Value):
 async def read_proposals(store: StateStore, key: str) -> dict[str, TurnInsights]:
     """The proposals of open sessions by row, in the order of turns; perhaps also of sessions that have closed."""
     rows = await store.scan(NAME, key, TURNS)
-    return {row: TurnInsights.from_json(text) for row, text in sorted(rows.items())}
+    return {row: read_document(TurnInsights, text, key) for row, text in sorted(rows.items())}
 
 
 def was_current_before(memory: Memory, session: int) -> bool:

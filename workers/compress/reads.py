@@ -7,6 +7,7 @@ from typing import Final
 import orjson
 
 from eunoe.schemas.decisions import Scope
+from eunoe.schemas.documents import read_document, reading_raw
 from eunoe.schemas.events import Line
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
@@ -44,7 +45,7 @@ async def compressed_session(store: StateStore, key: str) -> int:
 async def read_stats(store: StateStore, key: str) -> SegmentStats:
     """The statistics of a conversation's segments; empty if there are none."""
     (text,) = await store.fetch(NAME, key, STATS, [STATS])
-    return SegmentStats() if text is None else SegmentStats.from_json(text)
+    return SegmentStats() if text is None else read_document(SegmentStats, text, key)
 
 
 async def read_frequencies(store: StateStore, key: str, wanted: set[str]) -> dict[str, int]:
@@ -59,7 +60,7 @@ async def read_segments(
 
     ``parse`` may cache.
     """
-    return [parse(row) for row in await read_segment_texts(store, key, ids)]
+    return [read_document(Segment, row, key, parse) for row in await read_segment_texts(store, key, ids)]
 
 
 async def read_segment_texts(store: StateStore, key: str, ids: Sequence[str]) -> list[str]:
@@ -70,20 +71,22 @@ async def read_segment_texts(store: StateStore, key: str, ids: Sequence[str]) ->
 
 async def read_session_segments(store: StateStore, key: str, session: int) -> list[Segment]:
     """The stored segments of a session, in order; empty where it has none."""
-    return [Segment.from_json(text) for text in await _session_texts(store, key, session)]
+    return [read_document(Segment, text, key) for text in await _session_texts(store, key, session)]
 
 
 async def read_session_days(store: StateStore, key: str, sessions: Sequence[int]) -> dict[int, date]:
     """Session → the day of its first line by its speaker's clock, in order; sessions without segments are left out."""
     texts = await read_segment_texts(store, key, [segment_id(key, session, 0) for session in sessions])
-    found = map(orjson.loads, texts)
-    return {one["session"]: date.fromisoformat(one["lines"][0]["at"][:_DATE_CHARS]) for one in found if one["lines"]}
+    with reading_raw(Segment, key):
+        found = [one for one in map(orjson.loads, texts) if one["lines"]]
+        return {one["session"]: date.fromisoformat(one["lines"][0]["at"][:_DATE_CHARS]) for one in found}
 
 
 async def read_last_line(store: StateStore, key: str, session: int) -> Line | None:
     """The last line of a session's segments; `None` where it has none."""
     texts = await _session_texts(store, key, session)
-    return Line.model_validate(orjson.loads(texts[-1])["lines"][-1]) if texts else None  # each ask reads it
+    with reading_raw(Segment, key):
+        return Line.model_validate(orjson.loads(texts[-1])["lines"][-1]) if texts else None  # each ask reads it
 
 
 async def _session_texts(store: StateStore, key: str, session: int) -> list[str]:
@@ -101,4 +104,4 @@ async def read_line_features(store: StateStore, key: str, ids: Sequence[str]) ->
     if not ids:
         return {}
     rows = await store.fetch(NAME, key, READINGS, ids)
-    return {id_: LineFeatures.from_json(row) for id_, row in zip(ids, rows, strict=True) if row is not None}
+    return {id_: read_document(LineFeatures, row, key) for id_, row in zip(ids, rows, strict=True) if row is not None}

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from eunoe.schemas.decisions import Point
+from eunoe.schemas.documents import read_document
 from eunoe.schemas.memory import Segment
 from eunoe.workers.compress.segments import build_point, plain_text, term_lists
 from eunoe.workers.compress.settings import CompressSettings
@@ -15,7 +16,10 @@ from eunoe.workers.text.names import first_speakers
 async def restore_points(dependencies: Dependencies, key: str) -> Sequence[Point]:
     """The points of a conversation's segments, as the stage made them; raises `Unavailable`."""
     rows = await dependencies.store.scan(NAME, key, SEGMENTS)
-    segments = sorted(map(Segment.from_json, rows.values()), key=lambda segment: (segment.session, segment.index))
+    segments = sorted(
+        (read_document(Segment, row, key) for row in rows.values()),
+        key=lambda segment: (segment.session, segment.index),
+    )
     names = _names_then(segments)
     findable = [segment for segment in segments if segment.denoised]
     if not findable:

@@ -97,7 +97,7 @@ class Conversation:
         tables = derived.standing.tables
         text = tables.get(("intake", HEAD), {}).get(HEAD)
         head = Head() if text is None else Head.from_json(text)
-        sessions = (*_closed(derived), *_open(head, tables.get(("intake", LINES), {})))
+        sessions = (*_closed(derived), *_open(head, tables.get(("intake", LINES), {}), derived.key))
         return cls(derived.key, until, tuple(_said(records, epoch)), head, sessions, erased)
 
 
@@ -213,7 +213,7 @@ def _closed(derived: Derived) -> Iterator[SpokenSession]:
             yield SpokenSession(event.session_id, ids, event.session)
 
 
-def _open(head: Head, rows: Mapping[str, str]) -> Iterator[SpokenSession]:
+def _open(head: Head, rows: Mapping[str, str], key: str) -> Iterator[SpokenSession]:
     for session in head.open:
-        ids = tuple(line.utterance_id for line in lines_of(session, rows))
+        ids = tuple(line.utterance_id for line in lines_of(session, rows, key))
         yield SpokenSession(session.session_id, ids)

@@ -7,6 +7,7 @@ from typing import Final
 
 from eunoe.schemas.base import Contract
 from eunoe.schemas.decisions import Decision
+from eunoe.schemas.documents import read_document
 from eunoe.schemas.erasure import Asked
 from eunoe.schemas.events import Ask, Line, ReplyRequested, Utterance, UtteranceErased
 from eunoe.workers.intake.clocks import by_one_clock
@@ -48,10 +49,10 @@ def _erased(one: Contract) -> Contract:
     return one.model_copy(update={"request": None, "dialogue": (), "reply_wanted": False, "erased": True})
 
 
-def lines_of(session: OpenSession, rows: Mapping[str, str]) -> tuple[Line, ...]:
+def lines_of(session: OpenSession, rows: Mapping[str, str], key: str) -> tuple[Line, ...]:
     """The lines of an open session as `by_one_clock` has them, without erased ones.
 
     Raises ``KeyError`` for a missing row.
     """
     found: Sequence[str] = [rows[id_] for id_ in rows_of(session)]
-    return by_one_clock([Line.from_json(text) for text in found if text != ERASED_LINE])
+    return by_one_clock([read_document(Line, text, key) for text in found if text != ERASED_LINE])

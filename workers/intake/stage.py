@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Decision, Work
+from eunoe.schemas.documents import read_document
 from eunoe.schemas.erasure import hashed_id
 from eunoe.schemas.events import Erase, SessionEnded, Utterance, UtteranceErased
 from eunoe.schemas.ports import Tables
@@ -118,7 +119,7 @@ class _Reader:
         if id_ is None:
             return None
         (text,) = await self.overlay.fetch(NAME, self.key, table, [id_])
-        return None if text is None else form.from_json(text)
+        return None if text is None else read_document(form, text, self.key)
 
     async def with_last_end(self, known: IntakeState) -> IntakeState:
         last = await self._one(RING, LAST_END, RingSlot)
@@ -128,5 +129,5 @@ class _Reader:
         if not sessions:
             return known
         rows = await self.overlay.scan(NAME, self.key, LINES)
-        lines = {one.opened: lines_of(one, rows) for one in sessions}
+        lines = {one.opened: lines_of(one, rows, self.key) for one in sessions}
         return replace(known, lines=lines)

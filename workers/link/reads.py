@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Scope
+from eunoe.schemas.documents import read_document
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.link.graph import (
     COMPONENTS,
@@ -96,7 +97,7 @@ async def read_edges(store: StateStore, key: str, newer_ids: Sequence[str]) -> l
 async def all_edges(store: StateStore, key: str) -> list[Edge]:
     """Every edge of a conversation, sorted by the newer memory's id: a full scan, for inspection."""
     rows = await store.scan(NAME, key, EDGES)
-    return [edge for _, row in sorted(rows.items()) for edge in Edges.from_json(row).edges]
+    return [edge for _, row in sorted(rows.items()) for edge in read_document(Edges, row, key).edges]
 
 
 async def read_neighbours(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, list[str]]:
@@ -214,4 +215,4 @@ async def _read(store: StateStore, key: str, table: str, form: type[ValueT], ids
     if not ids:
         return {}
     rows = await store.fetch(NAME, key, table, ids)
-    return {id_: form.from_json(row) for id_, row in zip(ids, rows, strict=True) if row is not None}
+    return {id_: read_document(form, row, key) for id_, row in zip(ids, rows, strict=True) if row is not None}

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from eunoe.schemas.decisions import Scope
+from eunoe.schemas.documents import read_document
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.link.graph import NAME, VERTICES, Vertex
 from eunoe.workers.text.caches import CacheBySize
@@ -44,6 +45,6 @@ class VertexCache:
                 if token:  # what was read after a commit is newer than the token tells, but never older
                     for id_, row in fresh.items():
                         self._kept.put((key, token, id_), row, _ENTRY_BYTES + len(row))
-            return {id_: Vertex.from_json(texts[id_]) for id_ in ids if id_ in texts}
+            return {id_: read_document(Vertex, texts[id_], key) for id_ in ids if id_ in texts}
 
         return read

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from eunoe.schemas.base import Contract, Identifier, Value
 from eunoe.schemas.decisions import Decision, Put, Work
+from eunoe.schemas.documents import read_document
 from eunoe.schemas.events import Line, Provenance, ReplyContext, Strategy, Wants
 from eunoe.schemas.identity import derive_id
 from eunoe.schemas.ports import StateStore
@@ -112,7 +113,9 @@ class RespondStage:
         """The ids of the cited utterances; a cited reply is resolved to those that it cited."""
         replies = [row.reply_id for row in answer.cited if row.reply_id is not None]
         found = await self._store.fetch(NAME, key, CITED, replies) if replies else []
-        known = {id_: Cited.from_json(text) for id_, text in zip(replies, found, strict=True) if text is not None}
+        known = {
+            id_: read_document(Cited, text, key) for id_, text in zip(replies, found, strict=True) if text is not None
+        }
         return tuple(dict.fromkeys(id_ for row in answer.cited for id_ in _evidence_of(row, known)))
 
 

@@ -8,16 +8,16 @@ from typing import Any
 
 from eunoe.schemas.base import Contract
 from eunoe.schemas.decisions import Commit, Hold, Ledger, Outbox, Park, Rejection, Scope, Work
-from eunoe.schemas.errors import TornRead
+from eunoe.schemas.errors import StateLost, TornRead
 from eunoe.schemas.events import SessionEvent
 from eunoe.schemas.ports import ParkingLot
 from eunoe.schemas.records import DeadLetterReason
-from eunoe.streams.codec import decode, encode
+from eunoe.streams.codec import encode
 from eunoe.streams.record import Lease
 from eunoe.streams.tracing import current
 from eunoe.workers.runner.dead_letter_sender import DeadLetterSender
 from eunoe.workers.runner.decider import DecisionResult
-from eunoe.workers.runner.inbound import OrderedEvent
+from eunoe.workers.runner.inbound import OrderedEvent, read_parked
 from eunoe.workers.runner.metrics import Part
 from eunoe.workers.runner.outbox import DecisionStamp, compose_outbox, excess_in
 from eunoe.workers.runner.parts import RunnerContext, StageParts
@@ -160,7 +160,7 @@ class EventApplier:
     async def _parked(self, scope: Scope, number: int) -> dict[str, Contract]:
         with self._meter.timed(Part.APPLYING):
             parked = await self._parking.parked(scope, number)
-        return {slot: decode(text.encode()) for slot, text in parked.items()}
+        return {slot: read_parked(text, scope.key) for slot, text in parked.items()}
 
     async def _decide_and_commit(
         self, ordered: OrderedEvent, events: Sequence[Contract], ledger: Ledger, lease: Lease
@@ -249,9 +249,13 @@ class EventApplier:
         """
         suspects = {}
         for ordered in self._blocked.parked_for(LOST_AFTER_S):
-            ledger = await self._committer.flushed_uncached(ordered.scope)
-            parked = await self._parked(ordered.scope, ledger.applied + 1)
-            lost = await self._decider.lost(ordered.scope.key, _in_order(parked)) if parked else None
+            try:
+                ledger = await self._committer.flushed_uncached(ordered.scope)
+                parked = await self._parked(ordered.scope, ledger.applied + 1)
+                lost = await self._decider.lost(ordered.scope.key, _in_order(parked)) if parked else None
+            except StateLost as fault:  # the others that wait are looked at all the same
+                await self.hold_because(str(fault), ordered)
+                continue
             if lost is None:
                 continue
             suspects[ordered.scope.key] = ledger.applied

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from eunoe.schemas.base import MAX_AGE, Contract, write_time
 from eunoe.schemas.decisions import Rejection, Scope
-from eunoe.schemas.errors import NewerVersion
+from eunoe.schemas.errors import NewerVersion, StateDamaged
 from eunoe.schemas.events import (
     ConversationEvent,
     ReplyContext,
@@ -95,10 +95,31 @@ def read_record(record: Record, spec: StageSpec, place: LogPlace) -> OrderedEven
         number = ordered.number if retry is None or retry.number is None else retry.number
         return replace(ordered, number=number, late=True)
     except ContractError as error:
-        is_newer = error.reason is DeadLetterReason.NEWER_VERSION or error.has_unknown_word
-        if is_newer and record.topic != Topic.CONVERSATIONS:  # a client may have misspelt a word
+        if _is_newer(error) and record.topic != Topic.CONVERSATIONS:
             raise NewerVersion(f"{record.place}: {error}") from None
         return Rejection(reason=error.reason, error=str(error))
+
+
+def read_parked(text: str, key: str) -> Contract:
+    """The event of a parked text of conversation ``key``.
+
+    Raises `NewerVersion` where a newer version wrote it, `StateDamaged` for any other text.
+    """
+    try:
+        return decode(text.encode())
+    except ContractError as error:
+        if _is_newer(error):
+            raise NewerVersion(f"a parked event of {key}: {error}") from None
+        raise StateDamaged(
+            f"a parked event of {key} is none ({error}): it was changed; run `eunoe repair` to derive the conversation"
+            " again",
+            "Redis",
+        ) from None
+
+
+def _is_newer(error: ContractError) -> bool:
+    """Whether a newer version may have written what stages write: a client may have misspelt the word."""
+    return error.reason is DeadLetterReason.NEWER_VERSION or error.has_unknown_word
 
 
 def _misplaced(event: Contract, record: Record, place: LogPlace) -> Rejection | None:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from eunoe.schemas.decisions import Work
+from eunoe.schemas.documents import read_document
 from eunoe.schemas.identity import derive_id
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.models.local.vectors import LEVELS, levels, unit_of_levels
@@ -38,7 +39,7 @@ class TreeReader:
     async def stats(self) -> TreeStats:
         """The statistics of the tree; empty if there is none."""
         (text,) = await self.store.fetch(NAME, self.key, STATS, [STATS])
-        return TreeStats() if text is None else TreeStats.from_json(text)
+        return TreeStats() if text is None else read_document(TreeStats, text, self.key)
 
     async def open(self, work: Work[Any], stats: TreeStats) -> WorkingTree:
         """A new working copy for a session, with only the root loaded."""
@@ -67,29 +68,31 @@ class TreeReader:
     async def nodes(self, ids: Sequence[str]) -> dict[str, TreeNode]:
         """Id → node, for the stored ones."""
         rows = await self.store.fetch(NAME, self.key, NODES, ids)
-        return {id_: TreeNode.from_json(row) for id_, row in zip(ids, rows, strict=True) if row is not None}
+        return {
+            id_: read_document(TreeNode, row, self.key) for id_, row in zip(ids, rows, strict=True) if row is not None
+        }
 
     async def rows(self, table: str, ids: Sequence[str]) -> dict[str, Vector]:
         """Id → vector from a table of vectors, for the stored ones."""
         rows = await self.store.fetch(NAME, self.key, table, ids) if ids else []
         stored = {id_: row for id_, row in zip(ids, rows, strict=True) if row is not None}
-        return dict(zip(stored, decode_vectors(list(stored.values())), strict=True))
+        return dict(zip(stored, decode_vectors(list(stored.values()), self.key), strict=True))
 
     async def leaves(self, entries: Sequence[str]) -> dict[str, str]:
         """Entry id → node id, for entries that have a leaf."""
         rows = await self.store.fetch(NAME, self.key, LEAVES, entries) if entries else []
         found = zip(entries, rows, strict=True)
-        return {entry: LeafRef.from_json(row).node_id for entry, row in found if row is not None}
+        return {entry: read_document(LeafRef, row, self.key).node_id for entry, row in found if row is not None}
 
     async def first_leaves(self) -> list[str]:
         """The ids of all leaves, sorted; for a small tree."""
         refs = await self.store.scan(NAME, self.key, LEAVES)
-        return sorted(LeafRef.from_json(row).node_id for row in refs.values())
+        return sorted(read_document(LeafRef, row, self.key).node_id for row in refs.values())
 
 
-def decode_vectors(texts: Sequence[str]) -> list[Vector]:
-    """The vectors in documents."""
-    found = [StoredVector.from_json(text) for text in texts]
+def decode_vectors(texts: Sequence[str], key: str) -> list[Vector]:
+    """The vectors in documents of a conversation; raises as `read_document`."""
+    found = [read_document(StoredVector, text, key) for text in texts]
     vectors: list[Vector] = [np.empty(0, np.float32)] * len(found)
     units = [place for place, one in enumerate(found) if one.dense is None and one.largest is None]
     if units:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eunoe.schemas.decisions import Collection
+from eunoe.schemas.documents import read_document
 from eunoe.schemas.model_ports import Embedder
 from eunoe.schemas.ports import Hit, Search, StateStore, VectorIndex
 from eunoe.workers.stores.documents.term_counts import read_numbers
@@ -34,7 +35,7 @@ __all__ = [
 async def read_tree(store: StateStore, key: str) -> dict[str, TreeNode]:
     """The whole tree, id → node, the root under `ROOT`; empty if there is none. A full scan, for inspection."""
     rows = await store.scan(NAME, key, NODES)
-    return {id_: TreeNode.from_json(row) for id_, row in rows.items()}
+    return {id_: read_document(TreeNode, row, key) for id_, row in rows.items()}
 
 
 async def read_leaf_frequencies(store: StateStore, key: str, wanted: set[str]) -> dict[str, int]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from eunoe.schemas.decisions import Collection, Point, SparseVector
+from eunoe.schemas.documents import read_document
 from eunoe.workers.stage import Dependencies
 from eunoe.workers.text.names import first_speakers
 from eunoe.workers.text.terms import document_vector, terms
@@ -15,7 +16,7 @@ from eunoe.workers.tree.settings import TreeSettings
 async def restore_points(dependencies: Dependencies, key: str) -> Sequence[Point]:
     """The points of a conversation's tree, as the stage made them; vectors are stored. Raises `Unavailable`."""
     rows = await dependencies.store.scan(NAME, key, NODES)
-    nodes = [node for node in map(TreeNode.from_json, rows.values()) if node.parent is not None]
+    nodes = [node for node in (read_document(TreeNode, row, key) for row in rows.values()) if node.parent is not None]
     vectors = await TreeReader(dependencies.store, key).rows(VECTORS, [node.node_id for node in nodes])
     names = _names_then(nodes)
     average = dependencies.settings.of(TreeSettings).average_terms

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eunoe.schemas.decisions import Collection
+from eunoe.schemas.documents import read_document
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.model_ports import Embedder
 from eunoe.schemas.ports import Search, StateStore, VectorIndex
@@ -53,7 +54,7 @@ class CandidateReader:
         """The ids of the latest memories with the same speaker and words."""
         wanted = sorted({text_digest(memory) for memory in memories})
         rows = await self.store.fetch(NAME, self.key, SAID, wanted) if wanted else []
-        return [TextRef.from_json(row).memory_id for row in rows if row is not None]
+        return [read_document(TextRef, row, self.key).memory_id for row in rows if row is not None]
 
     async def restating(self, life: Lifecycle, replaced: Sequence[str]) -> list[str]:
         """The current memories, one link away, that only restate one of ``replaced``.

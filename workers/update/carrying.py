@@ -6,6 +6,7 @@ Table `CARRIED` holds them by turn.
 from collections.abc import Sequence
 
 from eunoe.schemas.decisions import Drop, Put, Write
+from eunoe.schemas.documents import read_document
 from eunoe.schemas.memory import InsightsProposed
 from eunoe.schemas.ports import Tables
 from eunoe.workers.update.tables import CARRIED, NAME
@@ -16,7 +17,7 @@ async def read_carried(tables: Tables, key: str, turns: Sequence[int]) -> list[I
     if not turns:
         return []
     found = await tables.fetch(NAME, key, CARRIED, [_row(turn) for turn in turns])
-    return [InsightsProposed.from_json(text) for text in found if text is not None]
+    return [read_document(InsightsProposed, text, key) for text in found if text is not None]
 
 
 def carrying_writes(applied: Sequence[InsightsProposed], carried_on: Sequence[InsightsProposed]) -> tuple[Write, ...]:

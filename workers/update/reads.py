@@ -10,6 +10,7 @@ from typing import Final
 import orjson
 
 from eunoe.schemas.decisions import Ledger, Scope
+from eunoe.schemas.documents import read_document, reading_raw
 from eunoe.schemas.memory import ChangeKind, Ending, Memory
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.stores.documents.term_counts import read_numbers
@@ -62,7 +63,7 @@ async def findable_session(store: StateStore, key: str) -> int:
 async def read_memory_stats(store: StateStore, key: str) -> MemoryStats:
     """The statistics of a conversation's memories; empty if there are none."""
     (text,) = await store.fetch(NAME, key, STATS, [STATS])
-    return MemoryStats() if text is None else MemoryStats.from_json(text)
+    return MemoryStats() if text is None else read_document(MemoryStats, text, key)
 
 
 async def read_memory_frequencies(store: StateStore, key: str, wanted: set[str]) -> dict[str, int]:
@@ -80,7 +81,7 @@ async def read_memories(
     if not ids:
         return []
     rows = await store.fetch(NAME, key, MEMORIES, ids)
-    return [parse(row) for row in rows if row is not None]
+    return [read_document(Memory, row, key, parse) for row in rows if row is not None]
 
 
 async def read_holding(store: StateStore, key: str, stats: MemoryStats) -> dict[str, int]:
@@ -88,13 +89,13 @@ async def read_holding(store: StateStore, key: str, stats: MemoryStats) -> dict[
     if stats.holding is not None:
         return stats.holding
     rows = await store.scan(NAME, key, CURRENT)
-    return dict(Counter(CurrentRef.from_json(row).speaker for row in rows.values()))
+    return dict(Counter(read_document(CurrentRef, row, key).speaker for row in rows.values()))
 
 
 async def read_current(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, CurrentRef]:
     """Id → entry of the current ones of ``ids``."""
     rows = await store.fetch(NAME, key, CURRENT, ids) if ids else []
-    return {id_: CurrentRef.from_json(row) for id_, row in zip(ids, rows, strict=True) if row is not None}
+    return {id_: read_document(CurrentRef, row, key) for id_, row in zip(ids, rows, strict=True) if row is not None}
 
 
 async def holding_ids(store: StateStore, key: str, ids: Sequence[str]) -> set[str]:
@@ -137,34 +138,35 @@ async def current_ids(store: StateStore, key: str) -> list[str]:
 async def all_memories(store: StateStore, key: str) -> list[Memory]:
     """Every memory of a conversation, current or ended, oldest first: a full scan, for inspection."""
     rows = await store.scan(NAME, key, MEMORIES)
-    return sorted(map(Memory.from_json, rows.values()), key=lambda memory: memory.order)
+    return sorted((read_document(Memory, row, key) for row in rows.values()), key=lambda memory: memory.order)
 
 
 async def all_endings(store: StateStore, key: str) -> dict[str, Ending | None]:
     """Memory id → its ending, `None` while it holds, of a whole conversation: a full scan, memory by memory."""
     rows = await store.scan(NAME, key, MEMORIES)
-    memories = map(Memory.from_json, rows.values())
+    memories = (read_document(Memory, row, key) for row in rows.values())
     return {memory.memory_id: memory.ending for memory in memories}
 
 
 async def read_steps(store: StateStore, key: str, sessions: Sequence[int]) -> dict[int, SessionSteps]:
     """Session number → its changes, for the applied ones."""
     rows = await store.fetch(NAME, key, CHANGES, [session_row(session) for session in sessions]) if sessions else []
-    found = [SessionSteps.from_json(row) for row in rows if row is not None]
+    found = [read_document(SessionSteps, row, key) for row in rows if row is not None]
     return {steps.session: steps for steps in found}
 
 
 async def read_named(store: StateStore, key: str, sessions: Sequence[int]) -> dict[int, int]:
     """Session number → the number of speakers known then, see `SessionSteps.speakers`, for the applied ones."""
     rows = await store.fetch(NAME, key, CHANGES, [session_row(session) for session in sessions]) if sessions else []
-    found = (orjson.loads(row) for row in rows if row is not None)  # each session that is updated reads a few
-    return {steps["session"]: steps.get("speakers", 0) for steps in found}
+    with reading_raw(SessionSteps, key):
+        found = (orjson.loads(row) for row in rows if row is not None)  # each session that is updated reads a few
+        return {steps["session"]: steps.get("speakers", 0) for steps in found}
 
 
 async def all_steps(store: StateStore, key: str) -> Iterator[SessionSteps]:
     """The changes of every session, in order, each read when it is asked for: a full scan, for inspection."""
     rows = await store.scan(NAME, key, CHANGES)
-    return (SessionSteps.from_json(row) for _, row in sorted(rows.items()))
+    return (read_document(SessionSteps, row, key) for _, row in sorted(rows.items()))
 
 
 async def memories_at(store: StateStore, key: str, time: datetime) -> list[Memory]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from eunoe.deploy.datasets.imports.imported import ImportSession, source_id
+from eunoe.schemas.documents import read_document
 from eunoe.schemas.erasure import hashed_id
 from eunoe.schemas.events import Utterance
 from eunoe.schemas.memory import Segment
@@ -78,7 +79,7 @@ def _continued(session: ImportSession, lines: Sequence[Utterance]) -> ImportSess
 async def closed_sessions(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, int]:
     """Client's id → number, of those sessions of a conversation that are closed already. Raises `Unavailable`."""
     rows = await _fetched(store, key, CLOSED, ids)
-    return {id_: ClosedSession.from_json(text).session for id_, text in rows.items()}
+    return {id_: read_document(ClosedSession, text, key).session for id_, text in rows.items()}
 
 
 async def _known_ids(store: StateStore, key: str, sessions: Sequence[ImportSession]) -> KnownIds:
@@ -93,12 +94,12 @@ async def _known_ids(store: StateStore, key: str, sessions: Sequence[ImportSessi
 
 async def _segmented(store: StateStore, key: str) -> frozenset[str]:
     rows = await store.scan("compress", key, SEGMENTS)
-    return frozenset(id_ for row in rows.values() for id_ in Segment.from_json(row).utterance_ids)
+    return frozenset(id_ for row in rows.values() for id_ in read_document(Segment, row, key).utterance_ids)
 
 
 async def _erased(store: StateStore, key: str, ids: Sequence[str]) -> frozenset[str]:
     (row,) = await store.fetch("intake", key, HEAD, [HEAD])
-    salt = None if row is None else Head.from_json(row).salt
+    salt = None if row is None else read_document(Head, row, key).salt
     if salt is None:
         return frozenset()
     hashes = {hashed_id(salt, id_): id_ for id_ in ids}

@@ -12,6 +12,7 @@ from eunoe.deploy.generations.erase.places import count_places
 from eunoe.deploy.generations.erase.traces import close_letters
 from eunoe.deploy.generations.handled_log import INTAKE
 from eunoe.deploy.generations.repair import Repairer
+from eunoe.schemas.documents import read_document
 from eunoe.schemas.erasure import Count, ErasedPart, Erasure, ErasureLevel, ErasureRequest
 from eunoe.schemas.errors import RequestRefused
 from eunoe.workers.derive.erasing import Conversation, erasure_of
@@ -105,8 +106,10 @@ class Planning:
         deriver = Deriver(clients.dependencies, settings.runner, RecordedOutcomes(), ("intake",))
         derived = await deriver.derive(key, records, settings.log_epoch, erased=part)
         rows = await clients.store.scan(RESPOND, key, CITED)
-        cited: dict[str, Sequence[str]] = {id_: Cited.from_json(text).utterance_ids for id_, text in rows.items()}
+        cited: dict[str, Sequence[str]] = {
+            id_: read_document(Cited, text, key).utterance_ids for id_, text in rows.items()
+        }
         there = Conversation.of(records, derived, until, settings.log_epoch, part)
         if kept is not None:
-            there = replace(there, head=Head.from_json(kept))
+            there = replace(there, head=read_document(Head, kept, key))
         return there.with_cited(cited)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from eunoe.schemas.decisions import Collection
-from eunoe.schemas.memory import Memory
+from eunoe.schemas.documents import reading_raw
+from eunoe.schemas.memory import Memory, Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.reads import (
     read_frequencies,
@@ -206,7 +207,8 @@ class FusedSource:
     async def _read(self, query: Query, ids: Sequence[str]) -> list[StoredSegment]:
         """The stored segments with these ids, in the given order; unknown ids are left out."""
         texts = await read_segment_texts(self.store, query.key, ids)
-        return [self.cache.stored(text, query.speakers) for text in texts]
+        with reading_raw(Segment, query.key):
+            return [self.cache.stored(text, query.speakers) for text in texts]
 
     async def _with_looked_up(self, query: Query, memories: list[Memory]) -> list[Memory]:
         """The found memories, and those that were found when memory was asked a question."""

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Put, Write
+from eunoe.schemas.documents import read_document
 from eunoe.schemas.ports import StateStore
 
 
@@ -31,7 +32,11 @@ async def read_numbers(
         return {}
     ordered = sorted(wanted)
     rows = await store.fetch(*place, ordered)
-    return {term: _number(form, row) for term, row in zip(ordered, rows, strict=True) if row is not None}
+    return {
+        term: read_document(form, row, place[1], partial(_number, form))
+        for term, row in zip(ordered, rows, strict=True)
+        if row is not None
+    }
 
 
 # cached: the same small counts recur

@@ -16,6 +16,7 @@ from eunoe.deploy.process import stages
 from eunoe.deploy.process.blocked_watch import blocked_watch
 from eunoe.deploy.process.stages import StageFactory
 from eunoe.schemas.decisions import Commit, Decision, Outbox, OutMessage, Scope
+from eunoe.schemas.errors import NewerVersion
 from eunoe.schemas.memory import MemoriesFormed
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.cancelling import cancelled
@@ -119,6 +120,27 @@ async def test_a_proposal_that_may_still_come_is_waited_for(applied: int, sent: 
         assert await update.look(caught_up=caught_up) == []
     count, age = update.blocked.counts()[PARKED]
     assert (count, age) == (1, 300.0)
+
+
+@pytest.mark.parametrize("text", ["rubbish", "[]", '{"type": "memories_formed"}', '{"memory_id": "m"}'])
+async def test_a_parked_event_that_is_none_any_more_holds_the_conversation(text: str):
+    """It crashed each worker that met it, and each look at those that wait longer."""
+    update = Update()
+    await update.take(formed(1, turns=(1,)))
+    (parked,) = update.bench.stores.state._parked[Scope("update", "default/c")].values()
+    parked |= dict.fromkeys(parked, text)
+    assert await update.look() == [DeadLetterReason.HELD]
+    await update.take(formed(2))
+    assert update.bench.letters() == [DeadLetterReason.HELD] * 2
+
+
+async def test_a_parked_event_of_a_newer_version_waits():
+    update = Update()
+    await update.take(formed(1, turns=(1,)))
+    (parked,) = update.bench.stores.state._parked[Scope("update", "default/c")].values()
+    parked |= {slot: text.replace('"schema_version":1', '"schema_version":99') for slot, text in parked.items()}
+    with pytest.raises(NewerVersion, match="schema version 99"):
+        await update.look()
 
 
 async def test_a_session_that_waited_briefly_is_not_counted_and_goes_on():
