@@ -29,7 +29,7 @@ from eunoe.deploy.gateway.page.assets import assets
 from eunoe.deploy.gateway.problems import Problem, unavailable
 from eunoe.deploy.gateway.routing import ROUTES, Found, Route, find_route
 from eunoe.deploy.gateway.sse import EventStream
-from eunoe.schemas.errors import EunoeError, Refused, Unavailable
+from eunoe.schemas.errors import EunoeError, Refused, StateLost, Unavailable
 from eunoe.schemas.versions import newer_fault
 from eunoe.streams.publisher import MessageTooLarge
 from eunoe.streams.tracing import TRACE_HEADER, SpanKind, TraceSpan, span
@@ -212,6 +212,9 @@ def _check_reach(caller: Caller, found: Found) -> None:
 def _problem_of(fault: Exception, faults: FaultLog) -> Problem:
     if isinstance(fault, MessageTooLarge):
         return Problem(413, "the event is larger than the log takes")
+    if isinstance(fault, StateLost):
+        faults.note("state", logging.ERROR, fault)
+        return Problem(503, "the memory of this conversation is damaged; its operator finds why in the log")
     if isinstance(fault, Unavailable):
         faults.note(fault.server, logging.WARNING, fault)
         return unavailable(fault.server)

@@ -23,6 +23,7 @@ from eunoe.streams.record import Record
 from eunoe.streams.sealed.log import position_in_log
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
+from eunoe.workers.stores.state.damaged_ledgers import ledger_to_replace
 
 log = logging.getLogger(__name__)
 
@@ -123,15 +124,19 @@ class HandledLog:
                 " there yet; try again when it has"
             ) from None
 
+    async def ledger(self, scope: Scope) -> Ledger:
+        """The ledger of a stage; as `ledger_to_replace` where it is damaged."""
+        return await ledger_to_replace(self.clients.store, self.clients.redis, self.clients.keys, scope)
+
     async def intake(self, key: str) -> Ledger:
-        """The ledger of intake, after its outbox has been sent; that of nothing where the snapshot of it is lost."""
+        """The ledger of intake, after its outbox has been sent; that of nothing where it, or its snapshot, is lost."""
         scope = Scope(INTAKE, key)
         try:
-            await self.clients.store.ledger(scope)
+            await self.ledger(scope)
         except SnapshotLost as fault:
             log.warning("%s", fault)
             self.clients.store.cold.give_up(key)
-        while (ledger := await self.clients.store.ledger(scope)).outbox is not None:
+        while (ledger := await self.ledger(scope)).outbox is not None:
             await self.clients.sender.send(scope, ledger.outbox)
         return ledger
 

@@ -139,7 +139,7 @@ class Repairer:
         key, ids = derived.key, await document_ids(self.clients.store, derived.key)
         partition = partition_of(key.encode(), self.log.partitions)
         for _ in range(TRIES):
-            found = await all_ended(self.clients.store.ledger(Scope(stage, key)) for stage in TABLES)
+            found = await all_ended(self.log.ledger(Scope(stage, key)) for stage in TABLES)
             live = dict(zip(TABLES, found, strict=True))
             if _moved_on(live[INTAKE], intake):
                 return None

@@ -171,7 +171,7 @@ async def test_a_damaged_ledger_is_told(client: RedisClient, keys: Keys, field: 
     store, scope = RedisStore(client, keys), Scope("update", KEY)
     await store.commit(scope, Commit(expect=0, applied=1))
     await client.hset(keys.ledger(scope), field, "7x")
-    told = f"the ledger of update of {KEY} was changed; delete it in Redis"
+    told = f"the ledger of update of {KEY} was changed: run `eunoe repair`"
     with pytest.raises(StateDamaged, match=told):
         await store.ledger(scope)
     if field == "applied":

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import orjson
 
 from eunoe.schemas.decisions import Scope
+from eunoe.schemas.errors import StateDamaged
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.stage import StageSpec
 
@@ -135,13 +136,19 @@ class _Hashing:
         self.tables: dict[str, dict[str, int]] = {}
 
     async def stage(self, store: StateStore, key: str, spec: StageSpec, number: int) -> None:
-        """Hash a stage; ``number``: its place among those that were asked for."""
+        """Hash a stage; ``number``: its place among those that were asked for. Raises `StateDamaged`."""
         name, part = spec.name, await _progress(store, key, spec)
         counts: dict[str, int] = {}
         head = f"{',' if self.progress else ''}{_text(name)}:{_text(part).removesuffix('}')}"
         for table in sorted(spec.tables.digested):
             before = "," if counts else f"{head}{',' if part else ''}{_TABLES}"
-            rows = self._table(await store.scan(name, key, table), before, (name, table), spec, number)
+            documents = await store.scan(name, key, table)
+            try:
+                rows = self._table(documents, before, (name, table), spec, number)
+            except ValueError as fault:
+                where = f"a document of {key} in {name}/{table}"
+                told = f"{where} is no JSON: it was changed; run `eunoe repair` to derive the conversation again"
+                raise StateDamaged(told, "Redis") from fault
             if rows:
                 counts[table] = rows
         if not part and not counts:

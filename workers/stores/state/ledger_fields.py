@@ -18,24 +18,32 @@ OUTBOX = "outbox/"
 """Prefix of the field of an unsent outbox; its number follows, so that no other one is marked as sent."""
 
 
+DAMAGED = "damaged"
+"""Field that stands in place of all others where a repair found a ledger to be damaged, and has not replaced it yet."""
+
+
 @contextmanager
 def noticing_damage(scope: Scope, keys: Keys, host: str) -> Iterator[None]:
-    """Raise `StateDamaged` where the body meets a ledger with something else in place of a number or an outbox."""
+    """Raise `StateDamaged` where the body meets a ledger with something else in place of a number or an outbox.
+
+    A repair replaces the ledger of a stage; that of one request, which it leaves, is to be deleted.
+    """
     try:
         yield
     except ValueError as fault:
         if newer_fault(fault) is not None:
             raise
-        name = shlex.quote(keys.ledger(scope))
-        raise StateDamaged(
-            f"the ledger of {scope.stage} of {scope.key} was changed; delete it in Redis (DEL {name}), then run"
-            " `eunoe repair`",
-            f"Redis at {host}",
-        ) from fault
+        remedy = "run `eunoe repair` to derive the conversation again"
+        if scope.request_id:
+            remedy = f"delete it in Redis (DEL {shlex.quote(keys.ledger(scope))})"
+        where = f"the ledger of {scope.stage} of {scope.key}"
+        raise StateDamaged(f"{where} was changed: {remedy}", f"Redis at {host}") from fault
 
 
 def read_ledger(fields: Mapping[str, str], outbox: Outbox | None, server: str) -> Ledger:
-    """The ledger of its fields in Redis; raises ``ValueError`` where one is no number that should be."""
+    """The ledger of its fields in Redis; raises ``ValueError`` where one is no number that should be, or is damaged."""
+    if DAMAGED in fields:
+        raise ValueError(DAMAGED)
     return Ledger(
         applied=int(fields.get("applied", 0)),
         skipped=frozenset(int(name.removeprefix(SKIPPED)) for name in fields if name.startswith(SKIPPED)),

@@ -10,6 +10,7 @@ from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.in_memory import InMemoryPipeline
+from eunoe.workers.stores.state.memory_store import MemoryStore
 from tests.support.in_memory import ended, make_pipeline, utterance
 from tests.support.runner_bench import QUICK
 
@@ -41,6 +42,7 @@ async def test_it_is_held_and_its_ask_answered_with_the_damage(stage: str, table
     for name in ("c", "d"):
         await say(pipeline, 1, name)
         await say(pipeline, 3, name)
+    assert isinstance(pipeline.dependencies.store, MemoryStore)
     rows = pipeline.dependencies.store._tables[stage, "default/c", table]
     for id_ in list(rows):
         rows[id_] = FOREIGN
