@@ -89,6 +89,10 @@ class SnapshotLost(StateLost):
     """The cold store answers, and lacks the snapshot of a conversation or has it damaged."""
 
 
+class FileUnreadable(Unavailable):
+    """A store of files answers, and one of its files gives a fault when it is read."""
+
+
 class StateDamaged(StateLost):
     """Redis answers, and what stands there of a conversation is not what was written."""
 

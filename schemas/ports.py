@@ -95,8 +95,11 @@ class ColdStore(Protocol):
         """Write a file, whole or not at all; names are words between slashes."""
         ...
 
-    async def get(self, name: str) -> bytes | None:
-        """The bytes of a file; `None` where there is none."""
+    async def get(self, name: str, most: int) -> bytes | None:
+        """The first bytes of a file, at most ``most``; `None` where there is none.
+
+        Raises `FileUnreadable` where this file gives a fault, and others may not.
+        """
         ...
 
     async def names(self, folder: str) -> list[str]:

@@ -32,10 +32,10 @@ async def check_cold(settings: Settings, findings: Findings) -> None:
         )
     name, data = f"doctor/{secrets.token_hex(8)}", secrets.token_bytes(_SIZE)
     await store.put(name, data)
-    found = await store.get(name)
+    found = await store.get(name, len(data) + 1)
     listed = await store.names("doctor")
     await store.remove([name])
-    if found != data or name not in listed or await store.get(name) is not None:
+    if found != data or name not in listed or await store.get(name, 1) is not None:
         findings.fault("what is written to the cold store is not read, listed or deleted as it should be")
         return
     days = counted(settings.cold.after_days, "day")

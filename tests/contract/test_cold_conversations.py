@@ -56,9 +56,9 @@ class Away(MemoryColdStore):
         self.puts.append(name)
         await super().put(name, data)
 
-    async def get(self, name: str) -> bytes | None:
+    async def get(self, name: str, most: int) -> bytes | None:
         self._check()
-        return await super().get(name)
+        return await super().get(name, most)
 
     def _check(self) -> None:
         if self.away:
@@ -246,10 +246,10 @@ async def test_a_look_that_another_process_overtakes_sees_what_came_back(rig: Ri
     class Overtaken(Away):
         """Another process brings the conversation back before this one has the snapshot."""
 
-        async def get(self, name: str) -> bytes | None:
+        async def get(self, name: str, most: int) -> bytes | None:
             if slow.cold._store is self:
                 await quick.ledger(UPDATE)
-            return await super().get(name)
+            return await super().get(name, most)
 
     overtaken = Overtaken()
     overtaken.files = rig.cold.files

@@ -12,15 +12,19 @@ from obstore.store import LocalStore
 from obstore.store import MemoryStore as ObstoreMemory
 
 from eunoe.deploy.local.ports import free_port
-from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.errors import FileUnreadable, Refused, Unavailable
 from eunoe.schemas.ports import ColdStore
 from eunoe.workers.stores.cold import stores as cold_stores
+from eunoe.workers.stores.cold.file_reading import read_first
 from eunoe.workers.stores.cold.mark import ColdMark
 from eunoe.workers.stores.cold.stores import FolderColdStore, ObjectColdStore, cold_store
 from eunoe.workers.stores.redis.connection import RedisConnection
 from eunoe.workers.stores.redis.keys import Keys
 from tests.support.disk import synced
 from tests.support.memory.cold_store import MemoryColdStore
+
+MOST = 10_000_000
+"""Bytes, more than any file of the tests has."""
 
 
 @pytest.fixture(params=["memory", "folder", "obstore memory", "obstore folder"])
@@ -38,12 +42,12 @@ def cold(request: pytest.FixtureRequest, tmp_path: Path) -> ColdStore:
 
 async def test_files_are_kept_as_they_are(cold: ColdStore) -> None:
     data = bytes(range(256)) * 5_000
-    assert await cold.get("a/b/c") is None
+    assert await cold.get("a/b/c", MOST) is None
     await cold.put("a/b/c", data)
     await cold.put("a/b/d", b"")
-    assert (await cold.get("a/b/c"), await cold.get("a/b/d")) == (data, b"")
+    assert (await cold.get("a/b/c", MOST), await cold.get("a/b/d", MOST)) == (data, b"")
     await cold.put("a/b/c", b"new")
-    assert await cold.get("a/b/c") == b"new"
+    assert await cold.get("a/b/c", MOST) == b"new"
 
 
 async def test_files_are_listed_by_folder_and_deleted(cold: ColdStore) -> None:
@@ -59,14 +63,14 @@ async def test_files_are_listed_by_folder_and_deleted(cold: ColdStore) -> None:
 
 @pytest.mark.parametrize("name", ["../x", "a/../../x", "/etc/x", "a//b", "", "a b", "ä"])
 async def test_names_that_lead_elsewhere_are_refused(cold: ColdStore, name: str) -> None:
-    for asked in (cold.put(name, b""), cold.get(name), cold.names(name), cold.remove([name])):
+    for asked in (cold.put(name, b""), cold.get(name, MOST), cold.names(name), cold.remove([name])):
         with pytest.raises(ValueError, match="is no name of a file"):
             await asked
 
 
 async def test_many_at_once(cold: ColdStore) -> None:
     await asyncio.gather(*(cold.put(f"a/{number % 5}/{number}", bytes([number])) for number in range(50)))
-    assert [await cold.get(f"a/{number % 5}/{number}") for number in range(50)] == [bytes([n]) for n in range(50)]
+    assert [await cold.get(f"a/{number % 5}/{number}", MOST) for number in range(50)] == [bytes([n]) for n in range(50)]
 
 
 async def test_a_folder_that_is_away_is_told_and_not_made(tmp_path: Path) -> None:
@@ -75,7 +79,7 @@ async def test_a_folder_that_is_away_is_told_and_not_made(tmp_path: Path) -> Non
         await missing.put("a/b", b"")
     assert not (tmp_path / "unmounted").exists()
     with pytest.raises(Unavailable, match="mount it, or make it"):
-        await missing.get("a/b")
+        await missing.get("a/b", MOST)
     with pytest.raises(Unavailable, match="mount it, or make it"):
         await missing.names("a")
     with pytest.raises(Unavailable, match="mount it, or make it"):
@@ -94,16 +98,45 @@ async def test_a_deletion_is_on_disk_when_it_is_said_to_be_done(
     assert await store.names("v1") == ["v1/y/3"]
 
 
-async def test_a_folder_that_hangs_is_told(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    os.mkfifo(tmp_path / "a" / "b")  # a read waits until somebody writes
+async def test_no_more_is_read_of_a_file_than_was_asked_for(cold: ColdStore) -> None:
+    await cold.put("a/b", b"snapshot, and what has taken its place")
+    assert await cold.get("a/b", 8) == b"snapshot"
+
+
+async def test_a_huge_file_takes_no_memory(tmp_path: Path) -> None:
+    with (tmp_path / "b").open("wb") as file:
+        file.truncate(2**40)
+    assert await FolderColdStore(tmp_path).get("b", 9) == bytes(9)
+
+
+async def test_what_is_no_file_is_none_and_holds_no_thread(tmp_path: Path) -> None:
+    store = FolderColdStore(tmp_path, timeout_s=5.0)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_bytes(b"x")
+    assert [await store.get(name, MOST) for name in ("pipe", "folder", "file/below")] == [None] * 3
+
+
+async def test_a_file_that_cannot_be_opened_is_told_from_a_store_that_is_away(tmp_path: Path) -> None:
+    (tmp_path / "b").symlink_to("b")
+    with pytest.raises(FileUnreadable, match="/b: Too many levels of symbolic links"):
+        await FolderColdStore(tmp_path).get("b", MOST)
+
+
+async def test_a_folder_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    let_go = threading.Event()
+
+    def hangs(path: Path, most: int) -> bytes | None:
+        return let_go.wait() and None if path.name == "b" else read_first(path, most)
+
+    monkeypatch.setattr(cold_stores, "read_first", hangs)
     store = FolderColdStore(tmp_path, timeout_s=0.2)
     with pytest.raises(Unavailable, match=r"no answer for 0\.2 s"):
-        await store.get("a/b")
+        await store.get("a/b", MOST)
     others = FolderColdStore(tmp_path)  # they go on; a busy disk may take longer
     await others.put("a/c", b"x")
-    assert await others.get("a/c") == b"x"
-    (tmp_path / "a" / "b").write_bytes(b"")  # lets the thread go
+    assert await others.get("a/c", MOST) == b"x"
+    let_go.set()
 
 
 @pytest.mark.parametrize("slow", ["_check_there", "replace"])
@@ -126,7 +159,7 @@ async def test_a_write_that_was_given_up_leaves_no_file(
         assert await asyncio.to_thread(ended.wait, 10)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
     await FolderColdStore(tmp_path).put("a/b", b"y")
-    assert await FolderColdStore(tmp_path).get("a/b") == b"y"
+    assert await FolderColdStore(tmp_path).get("a/b", MOST) == b"y"
 
 
 async def test_a_write_that_was_given_up_leaves_no_file_where_its_folder_fails(
@@ -208,7 +241,7 @@ async def test_a_write_that_is_done_as_its_time_ends_counts(tmp_path: Path, monk
     await store.put("a/b", b"x")
     assert ended.is_set()
     drive.set()
-    assert await store.get("a/b") == b"x"
+    assert await store.get("a/b", MOST) == b"x"
 
 
 async def test_a_write_that_is_cancelled_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +300,7 @@ def bucket_at(port: int, monkeypatch: pytest.MonkeyPatch) -> ColdStore:
 async def test_an_object_store_that_is_away_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     store = bucket_at(free_port(), monkeypatch)
     with pytest.raises(Unavailable, match="the cold store s3://bucket/folder: ") as told:
-        await store.get("a/b")
+        await store.get("a/b", MOST)
     assert "hunter2" not in str(told.value)
 
 
@@ -282,7 +315,7 @@ async def test_a_bucket_that_does_not_exist_is_waited_for(monkeypatch: pytest.Mo
     store = bucket_at(server.sockets[0].getsockname()[1], monkeypatch)
     mark = ColdMark(cast("RedisConnection", OneKey(None)), Keys(), store)
     async with server:
-        assert await store.get("a/b") is None
+        assert await store.get("a/b", MOST) is None
         await store.remove(["a/b"])
         for asked in (store.put("a/b", b"x"), mark.ensure(), mark.adopt()):
             with pytest.raises(Unavailable, match=r"s3://bucket/folder: .*see whether its bucket exists"):

@@ -16,9 +16,10 @@ class MemoryColdStore:
         """Keep a file."""
         self.files[check_name(name)] = data
 
-    async def get(self, name: str) -> bytes | None:
-        """The bytes of a file, if there is one."""
-        return self.files.get(check_name(name))
+    async def get(self, name: str, most: int) -> bytes | None:
+        """The first bytes of a file, if there is one."""
+        found = self.files.get(check_name(name))
+        return None if found is None else found[:most]
 
     async def names(self, folder: str) -> list[str]:
         """The names of all files below a folder."""

@@ -19,6 +19,7 @@ from eunoe.schemas.identity import split_key
 from eunoe.schemas.ports import ColdStore
 from eunoe.workers.stores.cold.mark import COLD, ColdMark, generation_folder
 from eunoe.workers.stores.cold.snapshot import UPDATE, Hash, Snapshot, Stub, digest_of
+from eunoe.workers.stores.cold.snapshot_files import SnapshotFiles
 from eunoe.workers.stores.redis.connection import RedisConnection, Script, as_bytes, as_text
 from eunoe.workers.stores.redis.keys import Keys
 from eunoe.workers.stores.redis.staging import STAGED_MS, Staging
@@ -71,6 +72,7 @@ class ColdConversations:
         self._given_up: set[str] = set()
         self._read: CacheBySize[str, Snapshot] = CacheBySize(0 if self.thaws else CACHED_BYTES, "cold conversations")
         self._applied: CacheBySize[tuple[str, str], int] = CacheBySize(APPLIED_BYTES, "cold conversations")
+        self._files = SnapshotFiles()
         self.meter = ColdMeter()
 
     @property
@@ -146,14 +148,18 @@ class ColdConversations:
         return found
 
     async def _load(self, store: ColdStore, key: str, stub: str) -> Snapshot | None:
-        named = Stub.parse(stub)
-        packed = None if named.lost else await store.get(object_name(self._keys, key, named))
+        named, mark = Stub.parse(stub), ColdMark(self._redis, self._keys, store)
+        try:
+            name = object_name(self._keys, key, named)
+            packed = None if named.lost else await self._files.read(mark, name, named.size)
+        except SnapshotLost as fault:
+            raise await self._lost(key, named, str(fault)) from fault
         if packed is None:
             now = await self._redis.command("GET", self._keys.stub(key))
             if now is None or as_text(now) != stub:
                 return None
             if not named.lost:
-                await ColdMark(self._redis, self._keys, store).check()
+                await mark.check()
             raise await self._lost(key, named, "the cold store lacks it")
         found = await asyncio.to_thread(_unpacked, key, named, packed)
         if found is None or found.key != key:

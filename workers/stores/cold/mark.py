@@ -31,7 +31,7 @@ class ColdMark:
     async def check(self) -> None:
         """Raise `Unavailable` where this store is not the one that conversations went to, or does not answer."""
         mark = await self._known()
-        if mark is None or await self.store.get(self._name(mark)) is None:
+        if mark is None or await self.store.get(self._name(mark), 1) is None:
             raise Unavailable(
                 f"this cold store is not the one that conversations of {self.keys.generation} went to: see whether"
                 " EUNOE_COLD__STORE is right, and mounted; if the right one is lost for good, run"

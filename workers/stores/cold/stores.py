@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.ports import ColdStore
+from eunoe.workers.stores.cold.file_reading import read_first
 
 T = TypeVar("T")
 
@@ -92,9 +93,9 @@ class FolderColdStore:
             if verdict.give():
                 raise
 
-    async def get(self, name: str) -> bytes | None:
-        """The bytes of a file, if there is one."""
-        return await self._off_loop(self._read, self.root / check_name(name))
+    async def get(self, name: str, most: int) -> bytes | None:
+        """The first bytes of a file, if there is one."""
+        return await self._off_loop(self._read, self.root / check_name(name), most)
 
     async def names(self, folder: str) -> list[str]:
         """The names of all files below a folder, also of those that a killed process left half written."""
@@ -121,12 +122,9 @@ class FolderColdStore:
         if not self.root.is_dir():  # as where a disk is not mounted: nothing may be written in its place
             raise OSError(f"{self.root} is no folder: mount it, or make it")
 
-    def _read(self, path: Path) -> bytes | None:
-        try:
-            return path.read_bytes()
-        except FileNotFoundError:
-            self._check_there()
-            return None
+    def _read(self, path: Path, most: int) -> bytes | None:
+        self._check_there()
+        return read_first(path, most)
 
     def _put(self, path: Path, data: bytes, verdict: _Verdict) -> None:
         self._check_there()
@@ -203,13 +201,14 @@ class ObjectColdStore:
         """Write an object."""
         await self._asked(self.store.put_async(check_name(name), data))
 
-    async def get(self, name: str) -> bytes | None:
-        """The bytes of an object, if there is one."""
+    async def get(self, name: str, most: int) -> bytes | None:
+        """The first bytes of an object, if there is one."""
         try:
             found = await self._asked(self.store.get_async(check_name(name)), missing=True)
         except FileNotFoundError:
             return None
-        return bytes(await self._asked(found.bytes_async()))
+        first: bytes = await self._asked(_first_of(found.stream(), most))
+        return first
 
     async def names(self, folder: str) -> list[str]:
         """The names of all objects below a folder."""
@@ -238,6 +237,15 @@ class ObjectColdStore:
             raise Unavailable(f"{where}: {_reason(fault):.300}; see whether its bucket exists", where) from fault
         except BaseError as fault:
             raise Unavailable(f"{where}: {_reason(fault):.300}", where) from fault
+
+
+async def _first_of(chunks: AsyncIterable[bytes], most: int) -> bytes:
+    found = bytearray()
+    async for chunk in chunks:
+        found += chunk[: most - len(found)]
+        if len(found) == most:
+            break
+    return bytes(found)
 
 
 def _reason(fault: Exception) -> str:

@@ -1,7 +1,7 @@
 """Ledgers that are damaged, on their way to be replaced by a repair.
 
 What a ledger guards is derived again with the state: the numbers applied and skipped, and the decision that was not yet
-sent. Its count of late sessions refuses decisions and points of before: one that is ahead of all others takes its place.
+sent. Its count of late sessions refuses decisions and points of before: one ahead of all others takes its place.
 """
 
 import logging
