@@ -24,7 +24,7 @@ def read_first(path: Path, most: int) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
     except OSError as fault:
-        raise FileUnreadable(f"{path}: {fault.strerror or fault}", f"the file {path.name} of the cold store") from fault
+        raise FileUnreadable(f"{path}: {fault.strerror or fault}", "a file of the cold store") from fault
 
 
 def _first(file: FileIO, most: int) -> bytes:
