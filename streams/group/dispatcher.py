@@ -275,8 +275,10 @@ class Dispatcher:
         await self._finish_acks(deadline)
         self._assignment.close()
         late = self._work.running
-        for task, batch in late.items():
-            log.warning("handler cancelled at the deadline: %s", place_of(batch))
+        if late:
+            first = place_of(next(iter(late.values())))
+            log.warning("handlers cancelled at the deadline: %d, the first one %s", len(late), first)
+        for task in late:
             task.cancel()
         # a handler that swallows its cancellation is left behind: its assignment is closed, so it can ack nothing
         await _wait_for(set(late), _CANCEL_S)

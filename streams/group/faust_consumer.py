@@ -98,6 +98,11 @@ class GroupConsumer(driver.Consumer):
         """Report new records of the topics. May be called from any thread."""
         self._worker.notify()
 
+    @property
+    def reaches_group(self) -> bool:
+        """Whether acknowledgements can be sent now."""
+        return self._worker.reaches_group
+
     def fetched_bytes(self) -> tuple[int, int]:
         """The bytes that were fetched and not handed on yet, and the most that they may be, unless they are compressed.
 
@@ -112,6 +117,10 @@ class GroupConsumer(driver.Consumer):
     def hold(self) -> None:
         """Hand on no more records."""
         self.stop_flow()
+
+    def give_up_commits(self) -> None:
+        """Wait for no commit any more that cannot be sent."""
+        self._worker.is_stopping = True
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """Finish the records in work and commit them while the partitions are still ours.

@@ -20,6 +20,7 @@ with warnings.catch_warnings():
 
 from eunoe.streams.batches import install_reader
 from eunoe.streams.broker_adapter import ConsumerLoad, Notify
+from eunoe.streams.cancelling import cancelled
 from eunoe.streams.settings import KafkaSettings, client_options
 
 P = ParamSpec("P")
@@ -63,6 +64,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         self._report = report
         self._watching: asyncio.Task[None] | None = None
         self._notify: Notify | None = None
+        self.is_stopping = False
+        """Whether no commit is to be waited for that cannot be sent now. May be set from any thread."""
         self._assigned: tuple[object, set[TP]] = (None, set())
 
     def assignment(self) -> set[TP]:
@@ -120,10 +123,25 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
                 return
             before = fault
 
+    @property
+    def reaches_group(self) -> bool:
+        """Whether the broker that takes the group's acknowledgements is known, and its connection stands."""
+        coordinator: Any = self._consumer._coordinator if self._consumer is not None else None  # noqa: SLF001
+        return getattr(coordinator, "coordinator_id", None) is not None
+
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         held = self.assignment()
         mine = {tp: offset for tp, offset in offsets.items() if tp in held}
-        return await super()._commit(mine) if mine else False
+        if not mine:
+            return False
+        # aiokafka looks for the group's broker for ever, and whoever stops the consumer waits for each commit under way
+        sending = asyncio.ensure_future(super()._commit(mine))
+        try:
+            while not sending.done() and (self.reaches_group or not self.is_stopping):
+                await asyncio.wait({sending}, timeout=_LOOK_S)
+            return sending.done() and sending.result()
+        finally:
+            await cancelled(sending)
 
     def progress(self, tp: TP) -> tuple[int | None, int | None]:
         """The next offset to fetch, and the end of the partition at the last fetch; `None` means not known yet."""

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 _REREAD_AFTER_S = 1.0
 _DRAIN_SHARE = 0.5
 """Share of the time for a rebalance or a shutdown that the records in work get to finish."""
+_CUT_OFF_S = 1.0
+"""Seconds for which records in work are waited for at a stop while no broker takes acknowledgements."""
 _ACK_SHARE = 0.5
 """Interval of acks, as a share of that of commits: a commit takes only what was acked before it."""
 
@@ -132,7 +134,10 @@ class StageConsumer:
             async with asyncio.timeout_at(end):
                 if app.started and not app.crashed:
                     self._consumer.hold()
-                await self.drain(deadline_s * _DRAIN_SHARE)
+                    self._consumer.give_up_commits()
+                # what cannot be acknowledged is done again in any case, and it may wait for the same broker
+                can_ack = app.started and not app.crashed and self._consumer.reaches_group
+                await self.drain(deadline_s * _DRAIN_SHARE if can_ack else min(_CUT_OFF_S, deadline_s * _DRAIN_SHARE))
                 await app.stop()
         except TimeoutError:
             log.critical("consumer not stopped within %.0f s: stage %s; end the process", deadline_s, self.stage)

@@ -127,7 +127,9 @@ async def test_a_folder_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.M
     let_go = threading.Event()
 
     def hangs(path: Path, most: int) -> bytes | None:
-        return let_go.wait() and None if path.name == "b" else read_first(path, most)
+        if path.name == "b":
+            let_go.wait()
+        return read_first(path, most)
 
     monkeypatch.setattr(cold_stores, "read_first", hangs)
     store = FolderColdStore(tmp_path, timeout_s=0.2)

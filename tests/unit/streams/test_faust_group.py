@@ -17,7 +17,7 @@ from aiokafka.errors import (
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 
 from eunoe.schemas.errors import Misconfigured, Unavailable
-from eunoe.streams.group import stage_consumer
+from eunoe.streams.group import faust_thread, stage_consumer
 from eunoe.streams.group.faust_app import GroupApp, open_group
 from eunoe.streams.group.faust_consumer import TP
 from eunoe.streams.group.faust_thread import ConsumerThread
@@ -155,3 +155,30 @@ async def test_a_consumer_stops_in_order_while_its_broker_is_away(monkeypatch: p
     await failed.wait()
     await fetcher.close()
     assert attached == [consumer]
+
+
+@pytest.mark.parametrize("stops", [True, False])
+async def test_a_commit_that_no_broker_takes_is_waited_for_until_the_consumer_stops(
+    monkeypatch: pytest.MonkeyPatch, stops: bool
+):
+    """It holds the lock that a consumer needs to stop, and aiokafka looks for the group's broker for ever."""
+    sent, taken = asyncio.Event(), asyncio.Event()
+
+    async def waits_for_a_broker(_thread: object, _offsets: object) -> bool:
+        sent.set()
+        await taken.wait()
+        return True
+
+    monkeypatch.setattr(AIOKafkaConsumerThread, "_commit", waits_for_a_broker)
+    monkeypatch.setattr(faust_thread, "_LOOK_S", 0.01)
+    thread: Any = ConsumerThread.__new__(ConsumerThread)
+    thread._consumer = SimpleNamespace(_coordinator=SimpleNamespace(coordinator_id=None))
+    thread.assignment = lambda: {TP("segments", 0)}
+    thread.is_stopping = False
+    committing = asyncio.create_task(thread._commit({TP("segments", 0): 7}))
+    await sent.wait()
+    if stops:
+        thread.is_stopping = True
+    else:
+        taken.set()
+    assert await asyncio.wait_for(committing, 5.0) is not stops
