@@ -142,9 +142,8 @@ class _Hashing:
         head = f"{',' if self.progress else ''}{_text(name)}:{_text(part).removesuffix('}')}"
         for table in sorted(spec.tables.digested):
             before = "," if counts else f"{head}{',' if part else ''}{_TABLES}"
-            documents = await store.scan(name, key, table)
-            try:
-                rows = self._table(documents, before, (name, table), spec, number)
+            try:  # without a name for the documents, which would hold them with the next table
+                rows = self._table(await store.scan(name, key, table), before, (name, table), spec, number)
             except ValueError as fault:
                 where = f"a document of {key} in {name}/{table}"
                 told = f"{where} is no JSON: it was changed; run `eunoe repair` to derive the conversation again"
