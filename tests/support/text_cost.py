@@ -53,7 +53,7 @@ BRIEF_GROWTH = (WORD_BYTES // BRIEF_BYTES) ** 3
 KILLED_AFTER_S = 5
 TOGETHER = {"patterns": 10, "stages": 1}
 """Group → cases in one process: ten patterns take half a second, and a process costs as much as one of them."""
-LOOPS, LOOP_S = 50_000, 0.0025
+LOOPS, LOOP_S = 200_000, 0.01
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 Seconds = dict[str, float]
