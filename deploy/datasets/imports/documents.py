@@ -28,7 +28,7 @@ _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 """An escape that may be half of a surrogate pair."""
 
 
-def read_document(path: Path) -> object:
+def load_json(path: Path) -> object:
     """The document of a file. Raises `Refused` with the line that is wrong."""
     data = read_bytes(path, EXPECTED)
     try:

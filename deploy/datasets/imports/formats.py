@@ -12,7 +12,7 @@ from eunoe.deploy.datasets import locomo
 from eunoe.deploy.datasets.chunks import ReportRead, file_size, of_all, read_chunks
 from eunoe.deploy.datasets.imports import chatgpt, claude, mem0, table
 from eunoe.deploy.datasets.imports.chats import read_chats
-from eunoe.deploy.datasets.imports.documents import read_document, read_entries
+from eunoe.deploy.datasets.imports.documents import load_json, read_entries
 from eunoe.deploy.datasets.imports.imported import (
     GAP,
     ImportFile,
@@ -74,7 +74,7 @@ def _claude(path: Path, target: ImportTarget, report: ReportRead) -> ImportFile:
 
 
 def _mem0(path: Path, target: ImportTarget, _: ReportRead) -> ImportFile:
-    return mem0.read_memories(read_document(path), path, target)
+    return mem0.read_memories(load_json(path), path, target)
 
 
 def _locomo(path: Path, target: ImportTarget, _: ReportRead) -> ImportFile:
