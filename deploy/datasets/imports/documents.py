@@ -165,7 +165,7 @@ class _Window:
                 found, end = _DECODER.raw_decode(self._text, self.place)
             except json.JSONDecodeError as error:
                 if not self._more():  # else perhaps only a part of it was read
-                    raise self.fault(error.msg, error.pos) from None
+                    raise self.fault(error.msg.removesuffix(" starting at"), error.pos) from None
             except (ValueError, RecursionError) as error:
                 raise self.fault(str(error), self.place) from None
             else:
