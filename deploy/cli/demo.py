@@ -1,6 +1,7 @@
 """`eunoe demo`."""
 
 import asyncio
+import os
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from eunoe.deploy.cli.model_check import refuse_wrong_model
 from eunoe.deploy.cli.output import Json, console, errors, note, print_json
 from eunoe.deploy.cli.page_address import page_opened
 from eunoe.deploy.cli.progress import ProgressBars
+from eunoe.deploy.clients.models import uses_endpoint
 from eunoe.deploy.clients.shared import open_publisher, open_store
 from eunoe.deploy.datasets.load import load_conversation
 from eunoe.deploy.datasets.loaded import LoadedConversation
@@ -42,6 +44,10 @@ from eunoe.workers.text.tokens import count_tokens
 
 BUDGET = 300
 """Tokens of memory in a prompt of the demo: less than its conversation, so that memory has to choose."""
+PATIENCE_S = 120.0
+"""Time without progress after which the demo fails, in seconds."""
+DECISIONS = 4
+"""Decisions of a model for a session, which are made one after the other: a slow one takes its time for each."""
 
 
 def demo(
@@ -67,8 +73,13 @@ def demo(
     ] = False,
     workers: Annotated[bool, typer.Option(help="Run a worker with all stages during the demo.")] = True,
     timeout: Annotated[
-        float, typer.Option(help="Time without progress after which the demo fails, in seconds.")
-    ] = 120.0,
+        float | None,
+        typer.Option(
+            help="Time without progress after which the demo fails, in seconds; with a model the time of four"
+            " decisions more (EUNOE_MODEL_DECISION_SECONDS).",
+            show_default=f"{PATIENCE_S:g}",
+        ),
+    ] = None,
     page: Annotated[
         bool,
         typer.Option("--page", help="Serve the page on what is remembered then, and print its address, until Ctrl-C."),
@@ -107,8 +118,8 @@ class DemoOptions:
     """Tokens."""
     attach: bool
     workers: bool
-    timeout: float
-    """Seconds."""
+    timeout: float | None
+    """Seconds; `None`: by the model."""
     quiet: bool
     verbose: bool
     page: bool
@@ -123,6 +134,7 @@ class DemoOptions:
 async def _demo(loaded: LoadedConversation, options: DemoOptions) -> dict[str, Any]:
     async with AsyncExitStack() as closing:
         settings = read_settings()
+        patience_s = patience_to_wait_s(settings) if options.timeout is None else options.timeout
         if options.workers:
             await refuse_wrong_model(settings)
         if starts := options.starts:
@@ -133,14 +145,14 @@ async def _demo(loaded: LoadedConversation, options: DemoOptions) -> dict[str, A
         started = time.perf_counter()
         store = await closing.enter_async_context(open_store(settings))
         with ProgressBars(quiet=options.quiet) as bars:
-            await _remember(settings, store, loaded, bars, options.timeout)
+            await _remember(settings, store, loaded, bars, patience_s)
         remembered = time.perf_counter() - started
         asked = await ask_all(
             settings,
             loaded,
             loaded.questions,
             tenant=DEFAULT_TENANT,
-            options={"strategy": options.strategy, "budget_tokens": options.budget},
+            options={"strategy": options.strategy, "budget_tokens": options.budget, "timeout": patience_s},
             answered=lambda asked, reply: _show(loaded, asked, reply, options),
         )
         counts = await count(settings, store, DEFAULT_TENANT, loaded.conversation_id)
@@ -150,6 +162,12 @@ async def _demo(loaded: LoadedConversation, options: DemoOptions) -> dict[str, A
         if options.page:
             await _serve_page(settings, loaded.conversation_id)
         return report
+
+
+def patience_to_wait_s(settings: Settings) -> float:
+    """How long to wait for progress, in seconds."""
+    uses_model = uses_endpoint(settings, os.environ)
+    return PATIENCE_S + (DECISIONS * settings.model_decision_seconds if uses_model else 0.0)
 
 
 async def _serve_page(settings: Settings, conversation_id: str) -> None:

@@ -91,7 +91,8 @@ async def wait_until_remembered(
         elif time.monotonic() - since > timeout_s:
             raise Unavailable(
                 f"no progress for {timeout_s:.0f} s: the memory holds {now} of {sessions} sessions."
-                " Check that the workers run, and see `eunoe dead-letters list`"
+                " Check that the workers run, see `eunoe dead-letters list`, and where a model is slow wait longer"
+                " (--timeout)"
             )
         else:
             await asyncio.sleep(POLL_S)
@@ -111,7 +112,7 @@ async def ask_all(
     async with MemoryClient(
         settings.kafka_settings, conversation_id=loaded.conversation_id, tenant=tenant, names=settings.names
     ) as memory:
-        unrecorded: AskOptions = {**options, "record": False, "timeout": 120.0}
+        unrecorded: AskOptions = {**options, "record": False}
         for question in questions:
             started = time.perf_counter()
             reply = await memory.ask(question.question, speaker=question.speaker or "user", **unrecorded)
