@@ -16,7 +16,10 @@ from eunoe.deploy.settings import Settings
 from eunoe.deploy.settings.sections import Language
 from eunoe.workers.models.endpoint.client import OPENAI_URL
 
-REPLY_TOKENS = 300
+REPLY_PROMPT, REPLY_TOKENS = 2_000, 300
+"""Tokens of the prompt of a reply, and of the reply."""
+DECISION_PROMPT, DECISION_TOKENS = 2_500, 600
+"""Tokens of the prompt of a decision about memory, and of its answer."""
 LONGEST_ANSWER = 4096
 """Tokens of the longest answer that a stage asks for."""
 FILL_TOKENS, FILL_TOKENS_THOROUGH = 9_000, 34_000
@@ -38,7 +41,7 @@ async def check_model(settings: Settings, environment: Environment, findings: Fi
         measures = await measure_endpoint(
             prober, findings, timeout_s=settings.model_timeout_seconds, longest=LONGEST_ANSWER
         )
-        _tell_thinking(abilities, measures, settings, findings)
+        _tell_waits(abilities, measures, settings, findings)
         await keep_profile(settings, prober, LearnedProfile(abilities, limits, measures), findings)
         _tell_rate(prober, reached, settings, findings)
     await _reach_others(settings, environment, findings)
@@ -100,17 +103,22 @@ def _tell_offline(settings: Settings, environment: Environment, findings: Findin
         findings.note("no model is set: the offline rules decide. With a model: OPENAI_BASE_URL, EUNOE_MODEL")
 
 
-def _tell_thinking(abilities: Abilities, measures: EndpointMeasures, settings: Settings, findings: Findings) -> None:
-    """Warn where a model that thinks has no time for a reply."""
-    if not abilities.thinks or not measures.tokens_a_second:
+def _tell_waits(abilities: Abilities, measures: EndpointMeasures, settings: Settings, findings: Findings) -> None:
+    """Warn where the model has no time for a reply, or for a decision: the offline rules would do its work unseen."""
+    if not measures.tokens_a_second or not measures.read_a_second:
         return
-    needed = (thoughts_of(abilities) + REPLY_TOKENS) / measures.tokens_a_second
-    if needed > settings.model_reply_seconds:
-        findings.warn(
-            f"a reply with its thoughts may take {needed:.0f} s; after {settings.model_reply_seconds:g} s the offline"
-            " rules reply",
-            {"EUNOE_MODEL_REPLY_SECONDS": f"{needed * 1.5:.0f}"},
-        )
+    thoughts = thoughts_of(abilities)
+    for what, prompt, answer, limit_s, setting in (
+        ("a reply", REPLY_PROMPT, REPLY_TOKENS, settings.model_reply_seconds, "REPLY"),
+        ("a decision about memory", DECISION_PROMPT, DECISION_TOKENS, settings.model_decision_seconds, "DECISION"),
+    ):
+        needed_s = prompt / measures.read_a_second + (thoughts + answer) / measures.tokens_a_second
+        if needed_s > limit_s:
+            findings.warn(
+                f"{what}{' with its thoughts' if thoughts else ''} may take {needed_s:.0f} s; after {limit_s:g} s the"
+                " offline rules make it",
+                {f"EUNOE_MODEL_{setting}_SECONDS": f"{needed_s * 1.5:.0f}"},
+            )
 
 
 def _tell_rate(prober: Prober, reached: Reached, settings: Settings, findings: Findings) -> None:

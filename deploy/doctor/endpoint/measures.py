@@ -1,4 +1,4 @@
-"""Speed of an endpoint, and its tokens by script."""
+"""Speeds of an endpoint, and its tokens by script."""
 
 import asyncio
 from dataclasses import dataclass
@@ -24,6 +24,9 @@ SAMPLES = {name: f"{text}\n{text}" for name, text in _TEXTS.items()}
 """Script → a text of one to four hundred characters."""
 TOLERATED = 0.15
 """Difference of our count of tokens that is not worth a word."""
+_READ_TOKENS = 1_000
+_READ = "Lamps stood along the road to the mill, and nobody had lit one since the autumn of the flood. "
+_READ_SENTENCE_TOKENS = 21
 _COUNTING = "Count from 1 to 150 in digits, separated by spaces, and write nothing else."
 
 
@@ -32,20 +35,33 @@ class EndpointMeasures:
     """Measured figures."""
 
     tokens_a_second: float | None
-    """`None` means not measured."""
+    """Speed of writing an answer; `None` means not measured."""
+    read_a_second: float | None
+    """Speed of reading a prompt, in tokens a second; `None` means not measured."""
     counts: dict[str, int]
     """Script → tokens of its text in `SAMPLES`; empty where the endpoint does not count."""
 
 
 async def measure_endpoint(prober: Prober, findings: Findings, *, timeout_s: float, longest: int) -> EndpointMeasures:
-    """Measure the speed of an answer, and the tokens of short texts.
+    """Measure the speed of an answer and of reading a prompt, and the tokens of short texts.
 
     ``timeout_s``: seconds a call may take; ``longest``: tokens of the longest answer that eunoe asks for.
     """
     findings.step("speed")
     speed = await _speed(prober, findings, timeout_s, longest)
+    reading = await _reading_speed(prober, speed)
     findings.step("tokens by script")
-    return EndpointMeasures(speed, await _scripts(prober, findings))
+    return EndpointMeasures(speed, reading, await _scripts(prober, findings))
+
+
+async def _reading_speed(prober: Prober, speed: float | None) -> float | None:
+    """Tokens of a prompt read in a second: a model on processors alone takes longer to read than to answer."""
+    text = _READ * (_READ_TOKENS // _READ_SENTENCE_TOKENS)
+    answer = await prober.chat(f"{text}\nIs this about lamps? Answer with the one word yes or no.", 16)
+    if not answer.is_completion or not answer.seconds:
+        return None
+    writing = (answer.completion_tokens or 0) / speed if speed else 0.0
+    return (answer.prompt_tokens or count_tokens(text)) / max(answer.seconds - writing, answer.seconds / 10)
 
 
 async def _speed(prober: Prober, findings: Findings, timeout_s: float, longest: int) -> float | None:

@@ -175,6 +175,15 @@ async def test_a_model_that_thinks_too_long_for_a_reply_is_named():
     assert "EUNOE_MODEL_REPLY_SECONDS" in only(found, "a reply with its thoughts").settings
 
 
+async def test_a_model_too_slow_for_replies_and_decisions_is_named_with_what_it_needs():
+    endpoint = ProbedEndpoint()
+    settings = Settings(model="m", model_reply_seconds=0.001, model_decision_seconds=0.001)
+    found = await examined(endpoint, settings)
+    assert "EUNOE_MODEL_REPLY_SECONDS" in only(found, "a reply may take").settings
+    assert "EUNOE_MODEL_DECISION_SECONDS" in only(found, "a decision about memory may take").settings
+    assert max(len(str(body["messages"])) for body in endpoint.asked if body["max_tokens"] == 16) > 4_000
+
+
 async def test_a_model_of_one_stage_is_asked_too():
     settings = Settings(model="m", models={"respond": {"model": "other"}, "link": {"temperature": 0.5}})
     found = await examined(ProbedEndpoint(models=({"id": "m"}, {"id": "big"})), settings)
