@@ -165,7 +165,7 @@ async def _demo(loaded: LoadedConversation, options: DemoOptions) -> dict[str, A
 
 
 def patience_to_wait_s(settings: Settings) -> float:
-    """How long to wait for progress, in seconds."""
+    """Seconds to wait for progress: with a model those of its decisions for a session more."""
     uses_model = uses_endpoint(settings, os.environ)
     return PATIENCE_S + (DECISIONS * settings.model_decision_seconds if uses_model else 0.0)
 
