@@ -12,7 +12,7 @@ from aiokafka import ConsumerRecord, TopicPartition
 
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.follower import Follower
-from eunoe.streams.plain_consumer import as_record
+from eunoe.streams.plain_consumer import as_record, end_offsets, open_consumer
 from eunoe.streams.reader import read_range
 from eunoe.streams.record import Record
 from eunoe.streams.settings import KafkaSettings
@@ -43,6 +43,8 @@ class Subscription:
     """The records before those that came since the subscription began."""
     turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     """Entered while a page of the backlog is read, for which it takes a consumer."""
+    lost_place: bool = False
+    """Whether it was to begin behind the end of a partition, as one that lost records has: it begins now instead."""
     _waiting: deque[Record] = field(default_factory=deque)
     _size: int = 0
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -98,6 +100,7 @@ class Feed:
         self._interactive = interactive
         self._users = 0
         """Subscriptions, also those that are being made."""
+        self._looking = asyncio.Lock()
         self._freed = asyncio.Event()
         """Set when the last of them has ended."""
 
@@ -120,7 +123,8 @@ class Feed:
     async def subscribe(self, begin: Mapping[int, int | None], takes: Takes) -> AsyncIterator[Subscription]:
         """The records of some partitions, each from an offset on; `None` means from now on.
 
-        What is sent after the block is entered is not missed. Raises `Unavailable` when no broker answers.
+        What is sent after the block is entered is not missed. Where a place lies behind the end of its partition, all
+        begin now (``lost_place``). Raises `Unavailable` when no broker answers.
         """
         self._users += 1
         try:
@@ -134,10 +138,12 @@ class Feed:
     @asynccontextmanager
     async def _subscribed(self, begin: Mapping[int, int | None], takes: Takes) -> AsyncIterator[Subscription]:
         await self._follower.follow(self._place(partition) for partition in begin)
+        lost_place = await self._is_behind_an_end(begin)
         now = {partition: self._follower.next[self._place(partition)] for partition in begin}
-        wanted = {partition: now[partition] if offset is None else offset for partition, offset in begin.items()}
+        places = {partition: None if lost_place else offset for partition, offset in begin.items()}
+        wanted = {partition: now[partition] if offset is None else offset for partition, offset in places.items()}
         missed = {partition: (wanted[partition], now[partition]) for partition in begin}
-        subscription = Subscription(takes, wanted)
+        subscription = Subscription(takes, wanted, lost_place=lost_place)
         if any(first < end for first, end in missed.values()):
             subscription.backlog = self._backlog(subscription, missed)
         for partition in begin:
@@ -147,6 +153,20 @@ class Feed:
         finally:
             for partition in begin:
                 self._subscriptions[partition].remove(subscription)
+
+    async def _is_behind_an_end(self, begin: Mapping[int, int | None]) -> bool:
+        """Whether a place lies behind the end of its partition: the records up to there would never be told.
+
+        A place that another process gave out may be ahead of what this one has read, so the broker is asked. Raises
+        `Unavailable`.
+        """
+        places = {self._place(partition): offset for partition, offset in begin.items() if offset is not None}
+        ahead = {place: offset for place, offset in places.items() if offset > self._follower.next[place]}
+        if not ahead:
+            return False
+        async with self._looking, open_consumer(self._kafka, brief=True) as scout:  # one at once, whatever is given
+            ends = await end_offsets(self._kafka, scout, list(ahead))
+        return any(offset > ends[place] for place, offset in ahead.items())
 
     def _is_awaited(self) -> bool:
         return self._interactive and any(self._subscriptions.values())

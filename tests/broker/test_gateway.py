@@ -95,7 +95,9 @@ async def test_a_feed_begins_where_it_is_told_to(at_work: Pipeline, tmp_path: Pa
                 more = (await told(client, "f", LATER))[-1]["position"]
                 offsets = [(await late.next()).offset for _ in range(7)]
             async with feed.subscribe({where: None}, lambda key: key == b"feed/f") as fresh:
-                assert fresh.begin == {where: more["offset"] + 1}
+                assert (fresh.begin, fresh.lost_place) == ({where: more["offset"] + 1}, False)
+            async with feed.subscribe({where: more["offset"] + 2}, lambda key: key == b"feed/f") as lost:
+                assert (lost.begin, lost.lost_place) == ({where: more["offset"] + 1}, True)
         finally:
             await feed.stop()
     assert (offsets[0], offsets[-1], sorted(offsets)) == (first["offset"], more["offset"], offsets)

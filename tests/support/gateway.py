@@ -109,8 +109,10 @@ class InMemoryGatewayLog:
     ) -> AsyncIterator[Subscription]:
         self._check()
         now = {partition: self.end(topic, partition) for partition in begin}
-        wanted = {partition: now[partition] if offset is None else offset for partition, offset in begin.items()}
-        subscription = Subscription(takes, wanted)
+        lost_place = any(offset is not None and offset > now[partition] for partition, offset in begin.items())
+        places = dict.fromkeys(begin) if lost_place else begin
+        wanted = {partition: now[partition] if offset is None else offset for partition, offset in places.items()}
+        subscription = Subscription(takes, wanted, lost_place=lost_place)
         for partition, offset in wanted.items():
             for record in await self._between(topic, partition, offset):
                 subscription.offer(record)

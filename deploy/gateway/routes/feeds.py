@@ -113,7 +113,7 @@ async def _stream(call: Call, wanted: Callable[[int], list[int]], takes: Takes) 
         if feed.backlog is not None:  # streams wait in line however many they are: their number is bounded itself
             await call.admit(READ_COST)
             feed.turn = partial(call.gateway.resumptions.turn, call.caller)
-        events = _events(call, feed, live, stale=stale)
+        events = _events(call, feed, live, stale=stale or feed.lost_place)
         return call.stream(events, opened.pop_all())
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -253,6 +254,22 @@ async def test_a_place_in_another_generation_is_reset(gateway):
             gateway.states.state = replace(gateway.states.state, generation="v2")
             assert (await events.data("reset"))["generation"] == "v2"
             assert await events.next() is None
+
+
+@pytest.mark.parametrize("path", [f"{C}/remembered", "/v1/remembered"])
+async def test_a_place_behind_the_end_of_the_feed_is_reset_and_what_comes_then_is_told(gateway, path):
+    async with gateway.served() as client:
+        await told(client)
+        async with stream(client, path) as events:
+            ready = await events.next()
+            assert ready is not None
+        lost = re.sub(r":(\d+)(?=,|$)", lambda found: f":{int(found[1]) + 1}", ready["id"])
+        async with stream(client, path, **{"Last-Event-ID": lost}) as events:
+            reset = await events.next()
+            assert reset is not None
+            assert (reset["event"], reset["id"]) == ("reset", ready["id"])
+            await told(client, events=LATER)
+            assert (await events.data("remembered"))["session"] == 2
 
 
 @pytest.mark.parametrize("path", [f"{C}/remembered", "/v1/remembered"])
