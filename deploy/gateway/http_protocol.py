@@ -13,6 +13,7 @@ from uuid import uuid4
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from eunoe.deploy.gateway.http_upgrades import IgnoredUpgrades
+from eunoe.deploy.gateway.http_unchunked import UnchunkedSend
 from eunoe.deploy.gateway.problems import Problem
 
 log = logging.getLogger(__name__)
@@ -117,6 +118,8 @@ class BoundedConnection(IgnoredUpgrades):
         self._wait_no_more()
         self._pending = 0
         super().on_headers_complete()
+        if self.parser.get_http_version() == "1.0" and self.cycle is not None and self.cycle.scope is self.scope:
+            self.cycle.send = UnchunkedSend(self.cycle)  # type: ignore[assignment, method-assign]  # uvicorn makes the cycle
         if not self.pipeline:
             self._answered = self.cycle
 

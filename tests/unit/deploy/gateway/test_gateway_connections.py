@@ -341,3 +341,25 @@ async def test_nothing_waits_for_a_connection_that_its_client_reset(gateway, mon
         raw.writer.transport.abort()
         connection = await lost
         assert connection.timeout_keep_alive_task is None  # it would look after the closed socket when its time is up
+
+
+@pytest.mark.parametrize("more", [(), ("Connection: keep-alive",)])
+async def test_a_stream_to_a_client_of_http_1_0_has_no_chunks_and_ends_with_its_connection(gateway, more):
+    async with gateway.served() as client, Raw(client) as raw:
+        raw.send(raw.head("GET", f"{C}/remembered", *more).replace(b" HTTP/1.1", b" HTTP/1.0"))
+        head, ready = [await raw.reader.readuntil(end) for end in (b"\r\n\r\n", b"\n\n")]
+        gateway.app.gateway.closing.set()
+        rest = await raw.rest()
+    assert b"transfer-encoding" not in head
+    assert b"connection: close\r\n" in head
+    assert ready.startswith(b"id: v1:")
+    assert rest == b"event: closing\ndata: {}\n\n"
+
+
+async def test_an_answer_to_a_client_of_http_1_0_keeps_its_length(gateway):
+    async with gateway.served() as client, Raw(client) as raw:
+        raw.send(raw.head("GET", "/v1/conversations").replace(b" HTTP/1.1", b" HTTP/1.0"))
+        head, body = (await raw.rest()).split(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    assert f"content-length: {len(body)}".encode() in head
+    assert json.loads(body)["conversations"] == []
