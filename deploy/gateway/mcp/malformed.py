@@ -5,10 +5,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final, Self
 
+from anyio import EndOfStream
 from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData
 from mcp_types.jsonrpc import JSONRPCError
 from pydantic import ValidationError
+
+from eunoe.deploy.gateway.mcp.open_calls import OpenCalls
 
 _NO_JSON: Final = -32_700
 _INVALID: Final = -32_600
@@ -17,12 +20,14 @@ _INVALID: Final = -32_600
 class AnsweredInput:
     """A stream of messages, of which a malformed one is answered with an error and passed over.
 
-    ``messages`` has an exception in the place of each malformed one; ``answers`` is the stream back.
+    ``messages`` has an exception in the place of each malformed one; ``calls`` is the stream back. The stream ends when
+    all requests have their answers, ``finish_s`` seconds after its last message at the latest.
     """
 
-    def __init__(self, messages: Any, answers: Any) -> None:  # noqa: ANN401 - the library's types of streams are private
+    def __init__(self, messages: Any, calls: OpenCalls, finish_s: float) -> None:  # noqa: ANN401 - private in the library
         self._messages = messages
-        self._answers = answers
+        self._calls = calls
+        self._finish_s = finish_s
 
     async def receive(self) -> SessionMessage:
         """The next message; raises as the stream does at its end."""
@@ -45,10 +50,27 @@ class AnsweredInput:
         await self.aclose()
 
     async def _next(self, receive: Callable[[], Awaitable[SessionMessage | Exception]]) -> SessionMessage:
-        while isinstance(found := await receive(), Exception):
-            if not _is_blank(found):
-                await self._answers.send(SessionMessage(error_for(found)))
+        while (error := _refused(found := await self._received(receive))) is not None or isinstance(found, Exception):
+            if error is not None:
+                await self._calls.send(SessionMessage(error))
+        self._calls.take(found)
         return found
+
+    async def _received(
+        self, receive: Callable[[], Awaitable[SessionMessage | Exception]]
+    ) -> SessionMessage | Exception:
+        try:
+            return await receive()
+        except (EndOfStream, StopAsyncIteration):
+            await self._calls.finish(self._finish_s)
+            raise
+
+
+def _refused(found: SessionMessage | Exception) -> JSONRPCError | None:
+    """The answer to what the library would drop; `None` for a message, and for a blank line."""
+    if isinstance(found, Exception):
+        return None if _is_blank(found) else error_for(found)
+    return None
 
 
 def _is_blank(fault: Exception) -> bool:

@@ -11,8 +11,9 @@ from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from eunoe.deploy.gateway.keys import GATEWAY_KEY
 from eunoe.deploy.gateway.mcp.malformed import AnsweredInput
+from eunoe.deploy.gateway.mcp.open_calls import OpenCalls
 from eunoe.deploy.gateway.mcp.server import make_server
-from eunoe.deploy.gateway.mcp.tools import ToolContext
+from eunoe.deploy.gateway.mcp.tools import ANSWER_S, ToolContext
 from eunoe.deploy.local.notice import find_stack
 from eunoe.deploy.settings.sections import McpSettings
 from eunoe.schemas.base import Identifier
@@ -103,4 +104,5 @@ async def serve_stdio(find: Callable[[], GatewayAddress], conversation: str | No
 
         server = make_server(connected, conversation)._lowlevel_server  # noqa: SLF001 - the only one that takes streams
         async with stdio_server() as (messages, answers):
-            await server.run(AnsweredInput(messages, answers), answers, server.create_initialization_options())
+            calls = OpenCalls(answers)
+            await server.run(AnsweredInput(messages, calls, ANSWER_S), calls, server.create_initialization_options())
