@@ -8,13 +8,18 @@ from typing import Any, Final, Self
 from anyio import EndOfStream
 from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData
-from mcp_types.jsonrpc import JSONRPCError
+from mcp_types.jsonrpc import JSONRPCError, JSONRPCNotification
 from pydantic import ValidationError
 
 from eunoe.deploy.gateway.mcp.open_calls import OpenCalls
 
 _NO_JSON: Final = -32_700
 _INVALID: Final = -32_600
+_NO_ID: Final = JSONRPCError(
+    jsonrpc="2.0",
+    id=None,
+    error=ErrorData(code=_INVALID, message="a request without an id that is a text or a whole number, written as such"),
+)
 
 
 class AnsweredInput:
@@ -70,6 +75,9 @@ def _refused(found: SessionMessage | Exception) -> JSONRPCError | None:
     """The answer to what the library would drop; `None` for a message, and for a blank line."""
     if isinstance(found, Exception):
         return None if _is_blank(found) else error_for(found)
+    message = found.message
+    if isinstance(message, JSONRPCNotification) and not message.method.startswith("notifications/"):
+        return _NO_ID  # with an id like 1.0 the library takes a request for a notification
     return None
 
 

@@ -58,3 +58,16 @@ async def test_what_is_no_message_is_answered_and_what_comes_behind_it_is_too(an
     assert errors[12, -32700] == "a text ends in half of a character: cut it elsewhere"
     assert "hello" not in errors[None, -32700]
     assert found[-1] == {"jsonrpc": "2.0", "id": "last", "result": {}}
+
+
+async def test_a_request_whose_id_the_library_cannot_read_is_answered_and_a_notification_is_not(answers):
+    ids = (b"1.0", b"null", b"true", b"[1]")
+    found = await answers(
+        *(b'{"jsonrpc": "2.0", "id": %b, "method": "tools/list"}' % id_ for id_ in ids),
+        b'{"jsonrpc": "2.0", "method": "notifications/initialized"}',
+        b'{"jsonrpc": "2.0", "method": "notifications/of_a_later_version"}',
+    )
+    assert [(one["id"], one.get("error", {}).get("code")) for one in found] == [
+        *((None, -32600) for _ in ids),
+        ("last", None),
+    ]
