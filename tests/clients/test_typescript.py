@@ -9,8 +9,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from starlette.applications import Starlette
 
 from eunoe.deploy.gateway.server import serving
+from tests.support.endpoint import asgi_served
 from tests.support.gateway import make_gateway, told
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("node"), pytest.mark.timeout(400)]
@@ -77,6 +79,26 @@ async def test_a_compiled_program_says_in_one_line_why_it_is_refused(program: st
     assert done.returncode == 1
     (said,) = done.stderr.splitlines()
     assert said.startswith("401: the key is unknown, revoked or expired")
+
+
+@pytest.mark.parametrize(
+    ("program", "address", "key", "why"),
+    [
+        ("client", None, "eu_x", "404: no answer of a gateway: check the address"),
+        ("follow", None, "eu_x", "404: no answer of a gateway: check the address"),
+        ("follow", "localhost:1", "eu_x", "localhost:1/v1/conversations/c/remembered: no http:// or https:// address"),
+        ("follow", "http://localhost:1", "eu_지", "Cannot convert argument to a ByteString"),
+    ],
+)
+async def test_a_compiled_program_ends_where_it_can_never_be_answered(
+    program: str, address: str | None, key: str, why: str, built: Path
+):
+    async with asgi_served(Starlette()) as elsewhere:
+        words = ("node", f"built/{program}.js", address or elsewhere, key, "c")
+        done = await asyncio.to_thread(subprocess.run, words, cwd=built, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    (said,) = done.stderr.splitlines()
+    assert said.startswith(why)
 
 
 def test_a_body_of_another_type_does_not_compile(built: Path):

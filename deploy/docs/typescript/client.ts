@@ -12,19 +12,21 @@ memory.use({
   },
 });
 const path = { conversation };
+const refused = (answer: Response, problem?: { detail?: string }): Error =>
+  new Error(`${answer.status}: ${problem?.detail ?? "no answer of a gateway: check the address"}`);
 
 async function main(): Promise<void> {
   const told = await memory.POST("/v1/conversations/{conversation}/events", {
     params: { path },
     body: { type: "utterance", speaker: "Ann", text: "I moved to Lyon last week.", utterance_id: crypto.randomUUID(), at: new Date().toISOString() },
   });
-  if (told.error) throw new Error(`${told.error.status}: ${told.error.detail}`);
+  if (!told.data) throw refused(told.response, told.error);
 
   const recalled = await memory.POST("/v1/conversations/{conversation}/recall", {
     params: { path },
     body: { query: "Where does Ann live?", budget_tokens: 800 },
   });
-  if (recalled.error) throw new Error(`${recalled.error.status}: ${recalled.error.detail}`);
+  if (!recalled.data) throw refused(recalled.response, recalled.error);
   console.log(JSON.stringify({ position: told.data.position, dialogue: recalled.data.dialogue }));
 }
 

@@ -1,18 +1,27 @@
 type Told = { event: string; id: string; data: string };
 
-const REFUSED = [401, 403, 404, 422];
+const AGAIN = [408, 429]; // of the refusals, those that another attempt may not meet
 const SILENCE = 45_000; // three comments of the gateway did not come: what lies between was cut off without a word
 
 /**
  * The events of a stream, which goes on behind the last one where it broke. `EventSource` cannot send a key, so this reads
- * by `fetch`; the key is asked for at each beginning, for tokens expire. Throws where the gateway refuses it.
+ * by `fetch`; the key is asked for at each beginning, for tokens expire. Throws where the gateway refuses it,
+ * and for an address that cannot be one.
  */
 export async function* follow(url: string, key: () => Promise<string>, last = ""): AsyncGenerator<Told> {
+  if (!/^https?:/.test(url)) throw new Error(`${url}: no http:// or https:// address`); // "localhost:8700/…" is a URL, too
   for (;;) {
     const headers: Record<string, string> = { Accept: "text/event-stream", Authorization: `Bearer ${await key()}` };
     if (last) headers["Last-Event-ID"] = last;
-    const answer = await fetch(url, { headers }).catch(() => null);
-    if (answer && REFUSED.includes(answer.status)) throw new Error(`${answer.status}: ${(await answer.json()).detail}`);
+    const opening = new AbortController();
+    const request = new Request(url, { headers, signal: opening.signal }); // throws for what can be no key
+    const timer = setTimeout(() => opening.abort(), SILENCE);
+    const answer = await fetch(request).catch(() => null);
+    clearTimeout(timer);
+    if (answer && answer.status >= 400 && answer.status < 500 && !AGAIN.includes(answer.status)) {
+      const { detail } = await answer.json().catch(() => ({}));
+      throw new Error(`${answer.status}: ${detail ?? "no answer of a gateway: check the address"}`);
+    }
     if (answer?.ok && answer.body) {
       for await (const told of events(answer.body)) {
         if (told.event === "error" || told.event === "closing") break;
