@@ -1,6 +1,7 @@
 """`eunoe mcp`."""
 
 import asyncio
+import signal
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -27,5 +28,7 @@ def mcp(
     the data directory, also after a new start of that. Ends with its input.
     """
     set_log_level(log_level)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # else Ctrl-C waits for a thread that reads the next line
     settings = read_settings().mcp
     asyncio.run(serve_stdio(partial(find_address, settings, data), conversation or settings.conversation))

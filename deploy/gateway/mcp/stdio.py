@@ -1,5 +1,6 @@
 """MCP over stdin and stdout: the tools as requests to a gateway elsewhere."""
 
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from eunoe.schemas.base import Identifier
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.versions import describe
 from eunoe.streams.gateway import GatewayConnection
+
+log = logging.getLogger(__name__)
 
 _CONVERSATION: TypeAdapter[str] = TypeAdapter(Identifier)
 
@@ -84,7 +87,7 @@ def _kept_key(file: Path) -> SecretStr | None:
 
 
 async def serve_stdio(find: Callable[[], GatewayAddress], conversation: str | None) -> None:
-    """Serve until the input ends; ``find`` is called for each call of a tool.
+    """Serve until the input ends, or nobody reads the answers; ``find`` is called for each call of a tool.
 
     Raises `Refused` for a conversation that cannot be, and where no gateway is found at the start.
     """
@@ -103,6 +106,10 @@ async def serve_stdio(find: Callable[[], GatewayAddress], conversation: str | No
             yield await found.connection()
 
         server = make_server(connected, conversation)._lowlevel_server  # noqa: SLF001 - the only one that takes streams
-        async with stdio_server() as (messages, answers):
-            calls = OpenCalls(answers)
-            await server.run(AnsweredInput(messages, calls, ANSWER_S), calls, server.create_initialization_options())
+        try:
+            async with stdio_server() as (messages, answers):
+                calls = OpenCalls(answers)
+                options = server.create_initialization_options()
+                await server.run(AnsweredInput(messages, calls, ANSWER_S), calls, options)
+        except* BrokenPipeError:
+            log.info("nobody reads the answers any more")
