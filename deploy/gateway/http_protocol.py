@@ -12,8 +12,9 @@ from uuid import uuid4
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from eunoe.deploy.gateway.http_upgrades import IgnoredUpgrades
+from eunoe.deploy.gateway.http_lingering import LingeringConnection
 from eunoe.deploy.gateway.http_unchunked import UnchunkedSend
+from eunoe.deploy.gateway.http_upgrades import IgnoredUpgrades
 from eunoe.deploy.gateway.problems import Problem
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ class TooManyRequests(Exception):
     """Raised within the parser to stop it: too many requests wait for their answers."""
 
 
-class BoundedConnection(IgnoredUpgrades):
+class BoundedConnection(LingeringConnection, IgnoredUpgrades):
     """Drops a connection whose first request, or whose next one once begun, has no whole head after some time.
 
     A head of more than `MAX_HEAD` bytes or `MAX_HEADERS` headers is refused. The parser copies what it has of a header
@@ -84,7 +85,7 @@ class BoundedConnection(IgnoredUpgrades):
 
     def data_received(self, data: bytes) -> None:
         """Hand the bytes to the parser, unless it waits already for the end of too many."""
-        if self._too_large or self._too_many:
+        if self._too_large or self._too_many or self.lingers:
             return
         if self._pending > MAX_HEAD:  # tested before this read is counted: it may hold the end of the head and a body
             self._refuse()
@@ -140,6 +141,11 @@ class BoundedConnection(IgnoredUpgrades):
         super().on_response_complete()
         if self.transport.is_closing():
             self._watch()
+
+    def close_lingering(self) -> None:
+        """Close the connection, whether or not its client reads the rest."""
+        super().close_lingering()
+        self._watch()
 
     def timeout_keep_alive_handler(self) -> None:
         """Close the silent connection, whether or not its client reads the rest."""

@@ -1,4 +1,4 @@
-"""Answers to requests of HTTP/1.0, which has no chunks (RFC 9112, 6.1): one without a length ends with its connection."""
+"""Answers to requests of HTTP/1.0, which has no chunks (RFC 9112, 6.1): one without a length ends the connection."""
 
 from typing import cast
 

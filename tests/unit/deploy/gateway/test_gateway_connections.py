@@ -6,6 +6,7 @@ import socket
 import struct
 from contextlib import suppress
 from dataclasses import replace
+from http.client import HTTPConnection
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
-from eunoe.deploy.gateway import kafka, redis
+from eunoe.deploy.gateway import http_lingering, kafka, redis
 from eunoe.deploy.gateway.http_protocol import BoundedConnection
 from eunoe.deploy.gateway.ports import LiveState
 from eunoe.deploy.gateway.redis import RedisLiveStates
@@ -363,3 +364,39 @@ async def test_an_answer_to_a_client_of_http_1_0_keeps_its_length(gateway):
     assert head.startswith(b"HTTP/1.1 200")
     assert f"content-length: {len(body)}".encode() in head
     assert json.loads(body)["conversations"] == []
+
+
+def post_all_then_read(url: str, authorization: str, body: bytes) -> tuple[int, bytes]:
+    """Python's own client sends the whole request before it reads the answer."""
+    connection = HTTPConnection(url.removeprefix("http://").rstrip("/"), timeout=20)
+    headers = {"Authorization": authorization, "Content-Type": "application/json"}
+    try:
+        connection.request("POST", f"{C}/events", body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("size", [300_000, 30_000_000])
+async def test_a_client_that_sends_all_of_a_body_that_is_too_large_is_told_so(gateway, size):
+    async with gateway.served() as client:
+        where = str(client.base_url), client.headers["authorization"]
+        status, told_ = await asyncio.to_thread(post_all_then_read, *where, b"x" * size)
+    assert (status, json.loads(told_)["detail"]) == (413, "the body is larger than 262,144 bytes")
+
+
+async def test_a_connection_whose_client_sends_on_and_on_is_closed(gateway, monkeypatch):
+    monkeypatch.setattr(http_lingering, "LINGER_S", 0.1)
+    async with gateway.served() as client, Raw(client) as raw:
+        raw.send(raw.head("POST", f"{C}/events", "Content-Type: application/json", "Content-Length: 1000000000000"))
+        assert (await raw.rest()).startswith(b"HTTP/1.1 413")
+        with pytest.raises(ConnectionError):
+            await endless(raw)
+
+
+async def endless(raw: Raw) -> None:
+    while True:
+        raw.send(b"x" * 65_536)
+        await raw.writer.drain()
+        await asyncio.sleep(0.001)
