@@ -54,12 +54,15 @@ async def _resume(
     """The answers from a place on, for an ask: its ``request_id`` and ``utterance_id``.
 
     Those that have come already are read from the log: that counts as several requests, and waits for its turn. Raises
-    `Problem`: 429, and 410 where the answer came in another epoch.
+    `Problem`: 429, and 410 where the answer is gone.
     """
     here = place.epoch == call.gateway.epoch
     if not here:
         await refuse_gone(call, place.partition, ask)
     feed = await follow(call, place.partition, place.offset if here else 0, resources)
+    if feed.lost_place:  # the log of answers has lost some since
+        await refuse_gone(call, place.partition, ask)
+        feed = await follow(call, place.partition, 0, resources)
     if feed.backlog is not None:
         call.gateway.lookups.check(call.caller)
         await call.admit(SEARCH_COST)

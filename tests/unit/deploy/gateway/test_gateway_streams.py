@@ -140,6 +140,15 @@ async def test_an_ask_whose_answer_went_with_the_broker_is_to_be_asked_again(gat
         assert (await client.get(f"{C}/asks/r2")).json() == again.json(), "its place is one of this epoch"
 
 
+async def test_an_ask_is_answered_behind_a_place_that_the_log_of_answers_has_lost(gateway):
+    async with gateway.client() as client:
+        await told(client)
+        first = await client.post(f"{C}/asks", json={**ASK, "request_id": "r1"})
+        place = f"{partition_of(b'acme/c', gateway.log.log.partitions)}:1000"
+        behind = await client.get(f"{C}/asks/r1", headers={"Last-Event-ID": place, "Prefer": "wait=1"})
+    assert (behind.status_code, behind.json()) == (200, first.json())
+
+
 async def test_an_ask_that_was_not_answered_before_the_broker_began_anew_is_answered(gateway):
     async with gateway.client() as client:
         await told(client)
