@@ -116,6 +116,8 @@ async def _collected(app: ASGIApp, call: Call, body: bytes) -> Response:
 
     await app(call.request.scope, receive, send)
     response.body = b"".join(chunks)
+    if response.status_code == HTTPStatus.ACCEPTED and _is_dropped(body):
+        response.status_code = HTTPStatus.BAD_REQUEST
     if response.status_code >= HTTPStatus.BAD_REQUEST:
         response.body = _plain_error(response.body, refusal(response.status_code, call.request.headers, body))
         response.headers["Content-Type"] = JSON_TYPE
@@ -139,7 +141,15 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes) -> str:
         orjson.loads(body)
     except ValueError:
         return "the body is no JSON text"
+    if _is_dropped(body):
+        return "send an id that is a text or a whole number, written as such"
     return "the body is no message of JSON-RPC 2.0 that MCP has"
+
+
+def _is_dropped(body: bytes) -> bool:
+    """Whether the MCP library takes a request for a notification, as one with an id like 1.0, and drops it."""
+    sent = orjson.loads(body)
+    return isinstance(sent, dict) and "method" in sent and not str(sent["method"]).startswith("notifications/")
 
 
 def _plain_error(sent: bytes, reason: str) -> bytes:

@@ -254,6 +254,9 @@ async def test_an_error_of_the_protocol_repeats_no_value(gateway, body):
                      "MCP-Protocol-Version must be one of 2024-11-05, ", id="version"),
         pytest.param("[]", {}, "send one message, for batches are not taken", id="batch"),
         pytest.param("{nope", {}, "the body is no JSON text", id="no JSON"),
+        pytest.param('{"jsonrpc": "2.0", "id": 1.0, "method": "ping"}', {}, "send an id that is a text or", id="id"),
+        pytest.param('{"jsonrpc": "2.0", "method": "ping"}', {}, "send an id that is a text or", id="no id"),
+        pytest.param("5", {}, "the body is no message of JSON-RPC 2.0", id="a number"),
         pytest.param('{"a": 1}', {}, "the body is no message of JSON-RPC 2.0", id="no message"),
     ],
 )  # fmt: skip
