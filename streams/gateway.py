@@ -14,7 +14,7 @@ from pydantic import SecretStr, ValidationError
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import EunoeError, Refused, Unavailable
-from eunoe.schemas.redact import redirect_target
+from eunoe.schemas.redact import redirect_target, without_login
 from eunoe.streams.attempts import TryAgain, attempted
 from eunoe.streams.tracing import TRACE_HEADER, current
 from eunoe.streams.trust import trusted_servers
@@ -123,10 +123,11 @@ class GatewayConnection:
         no request is sent again. Raises ``ValueError`` for what cannot be a key, as methods do for what ``key`` gives.
         """
         self._key = key if callable(key) else _checked(key)
-        self.url = url.rstrip("/")
+        self.url = without_login(url).rstrip("/")
+        """For messages: without the key of the page's address, `…/#key=…`, and without a login."""
         self._patient = patient
         self._http = httpx2.AsyncClient(
-            base_url=self.url,
+            base_url=url.partition("#")[0].rstrip("/"),
             transport=transport,
             verify=trusted_servers(),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),

@@ -19,6 +19,7 @@ from eunoe.deploy.local.notice import find_stack
 from eunoe.deploy.settings.sections import McpSettings
 from eunoe.schemas.base import Identifier
 from eunoe.schemas.errors import Refused
+from eunoe.schemas.redact import without_login
 from eunoe.schemas.versions import describe
 from eunoe.streams.gateway import GatewayConnection
 
@@ -49,7 +50,7 @@ def find_address(settings: McpSettings, data: Path) -> GatewayAddress:
             )
         key = key or _kept_key(data / GATEWAY_KEY)
     if key is None:
-        raise Refused(f"no key for {url}: set EUNOE_MCP__KEY to one that `eunoe keys create` made")
+        raise Refused(f"no key for {without_login(url)}: set EUNOE_MCP__KEY to one that `eunoe keys create` made")
     return GatewayAddress(url, key)
 
 

@@ -156,6 +156,22 @@ async def test_a_gateway_that_stays_away():
         await memory.end_session()
 
 
+@pytest.mark.parametrize("address", ["http://gateway/#key=eu_x", "http://ann:eu_x@gateway"])
+async def test_the_key_in_an_address_is_in_no_error(address):
+    seen: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        seen.append(request.url.path)
+        raise httpx2.ConnectError("nobody listens")
+
+    made = GatewayConnection(address, "eu_x", transport=httpx2.MockTransport(answer), patient=False)
+    async with made, HttpMemoryClient(made, conversation_id="c") as memory:
+        with pytest.raises(Unavailable) as away:
+            await memory.end_session()
+    assert (str(away.value), away.value.server) == ("no answer from http://gateway: nobody listens", "http://gateway")
+    assert seen == ["/v1/conversations/c/events"]
+
+
 async def test_a_thousand_utterances_at_once_take_their_turns_on_few_connections():
     open_ = most = 0
 

@@ -553,6 +553,8 @@ def test_the_gateway_of_a_data_directory_is_found_by_its_notice(tmp_path):
             find_address(nothing, tmp_path)
         (tmp_path / GATEWAY_KEY).write_text("eu_kept\n")
         assert find_address(nothing, tmp_path) == ("http://127.0.0.1:4", SecretStr("eu_kept"))
+        with pytest.raises(Refused, match=r"no key for http://page/: set EUNOE_MCP__KEY"):
+            find_address(McpSettings(url="http://page/#key=eu_own"), tmp_path / "empty")
         elsewhere = McpSettings(url="http://elsewhere:8700", key=SecretStr("eu_own"))
         assert find_address(elsewhere, tmp_path) == ("http://elsewhere:8700", SecretStr("eu_own"))
     assert "eu_own" not in repr(elsewhere) + repr(find_address(elsewhere, tmp_path))
