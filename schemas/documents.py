@@ -37,7 +37,7 @@ def read_document(form: type[Value], text: str, key: str, parse: Callable[[str],
                 f"{key}: a newer version of eunoe wrote what is stored: update this process, or, where you went back"
                 f" for good, run `eunoe repair` ({newer})"
             ) from None
-        raise _damaged(form, key, describe(error)) from None
+        raise damaged_document(form, key, describe(error)) from None
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def reading_raw(form: type[Value], key: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, LookupError, TypeError, AttributeError) as fault:
-        raise _damaged(form, key, type(fault).__name__) from fault
+        raise damaged_document(form, key, type(fault).__name__) from fault
 
 
 def _is_of_form(form: type[Value], text: str, error: ValidationError) -> bool:
@@ -63,7 +63,8 @@ def _is_of_form(form: type[Value], text: str, error: ValidationError) -> bool:
     return bool(known) and 2 * len(known) >= len(document)
 
 
-def _damaged(form: type[Value], key: str, fault: str) -> StateDamaged:
+def damaged_document(form: type[Value], key: str, fault: str) -> StateDamaged:
+    """The error of a document of conversation ``key`` that is none of its form; ``fault`` quotes nothing of users."""
     return StateDamaged(
         f"a document of {key} is no {form.__name__}, and should be one ({fault}): it was changed or moved; run"
         " `eunoe repair` to derive the conversation again",

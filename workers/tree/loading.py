@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from eunoe.schemas.decisions import Work
-from eunoe.schemas.documents import read_document
+from eunoe.schemas.documents import damaged_document, read_document
 from eunoe.schemas.identity import derive_id
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.models.local.vectors import LEVELS, levels, unit_of_levels
@@ -35,6 +35,8 @@ class TreeReader:
 
     store: StateStore
     key: str
+    dimensions: int = 0
+    """Components of each vector; for readers of vectors."""
 
     async def stats(self) -> TreeStats:
         """The statistics of the tree; empty if there is none."""
@@ -76,7 +78,7 @@ class TreeReader:
         """Id → vector from a table of vectors, for the stored ones."""
         rows = await self.store.fetch(NAME, self.key, table, ids) if ids else []
         stored = {id_: row for id_, row in zip(ids, rows, strict=True) if row is not None}
-        return dict(zip(stored, decode_vectors(list(stored.values()), self.key), strict=True))
+        return dict(zip(stored, decode_vectors(list(stored.values()), self.key, self.dimensions), strict=True))
 
     async def leaves(self, entries: Sequence[str]) -> dict[str, str]:
         """Entry id → node id, for entries that have a leaf."""
@@ -90,9 +92,11 @@ class TreeReader:
         return sorted(read_document(LeafRef, row, self.key).node_id for row in refs.values())
 
 
-def decode_vectors(texts: Sequence[str], key: str) -> list[Vector]:
-    """The vectors in documents of a conversation; raises as `read_document`."""
+def decode_vectors(texts: Sequence[str], key: str, dimensions: int) -> list[Vector]:
+    """The vectors in documents of a conversation, shape (dimensions,) each; raises as `read_document`."""
     found = [read_document(StoredVector, text, key) for text in texts]
+    if not all(one.has(dimensions) for one in found):
+        raise damaged_document(StoredVector, key, f"not {dimensions} numbers")
     vectors: list[Vector] = [np.empty(0, np.float32)] * len(found)
     units = [place for place, one in enumerate(found) if one.dense is None and one.largest is None]
     if units:

@@ -1,5 +1,7 @@
 """The documents of the tree."""
 
+from typing import Final
+
 import orjson
 from pydantic import Field
 
@@ -14,6 +16,7 @@ CODE = "tree/3"
 
 NODES, VECTORS, SUMS, LEAVES, TERMS, STATS = "nodes", "vectors", "sums", "leaves", "terms", "stats"
 ROOT = "root"
+_FLOAT_BYTES: Final = 4
 
 
 class TreeNode(Value):
@@ -67,6 +70,12 @@ class StoredVector(Value):
     """The largest component of a sum, in absolute terms; `None` for a unit vector."""
     dense: bytes | None = absent()
     """Little-endian float32, in place of the other two: only in rows of an earlier version."""
+
+    def has(self, dimensions: int) -> bool:
+        """Whether it is a vector of so many components: an empty document is of the form, too."""
+        if self.dense is not None:
+            return len(self.dense) == dimensions * _FLOAT_BYTES
+        return len(self.levels) == dimensions
 
 
 class LeafRef(Value):

@@ -69,7 +69,7 @@ class TreeRecall:
         also aggregates that a model wrote, where they add to the leaves found. Hits without a stored node are dropped.
         Leaves of ended memories are included; the caller checks. Raises `Unavailable` if a server is unavailable.
         """
-        reader = TreeReader(self.store, key)
+        reader = TreeReader(self.store, key, self.embedder.dimensions)
         stats = await reader.stats()
         if not stats.leaves:
             return []

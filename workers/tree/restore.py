@@ -17,7 +17,8 @@ async def restore_points(dependencies: Dependencies, key: str) -> Sequence[Point
     """The points of a conversation's tree, as the stage made them; vectors are stored. Raises `Unavailable`."""
     rows = await dependencies.store.scan(NAME, key, NODES)
     nodes = [node for node in (read_document(TreeNode, row, key) for row in rows.values()) if node.parent is not None]
-    vectors = await TreeReader(dependencies.store, key).rows(VECTORS, [node.node_id for node in nodes])
+    reader = TreeReader(dependencies.store, key, dependencies.embedder.dimensions)
+    vectors = await reader.rows(VECTORS, [node.node_id for node in nodes])
     names = _names_then(nodes)
     average = dependencies.settings.of(TreeSettings).average_terms
     return [

@@ -50,7 +50,7 @@ class TreeStage:
         changes = await self._source.changes(work.event)
         if isinstance(changes, Wait):
             return changes
-        reader = TreeReader(self._store, work.key)
+        reader = TreeReader(self._store, work.key, self._embedder.dimensions)
         known = await reader.leaves([entry.id for entry in changes.entries])
         changes = replace(changes, entries=tuple(entry for entry in changes.entries if entry.id not in known))
         stats = await reader.stats()

@@ -107,20 +107,20 @@ def test_threads_do_not_share_contexts() -> None:
 def test_vectors_are_stored_as_they_are_used() -> None:
     rows = quantized(unit_rows(np.random.default_rng(2).standard_normal((20, 256))))
     stored = [encode_vector(row).model_dump_json() for row in rows]
-    assert np.array_equal(decode_vectors(stored, KEY), rows)
-    assert np.array_equal(decode_vectors(stored[3:4], KEY), rows[3:4])
+    assert np.array_equal(decode_vectors(stored, KEY, 256), rows)
+    assert np.array_equal(decode_vectors(stored[3:4], KEY, 256), rows[3:4])
     assert np.array_equal(quantized(rows), rows)
     assert np.array_equal(unit_of_levels(levels(rows)), rows)
 
 
 def test_sums_keep_their_length() -> None:
     total = np.random.default_rng(3).standard_normal(256).astype(np.float32) * 17
-    found = decode_vectors([encode_sum(total).model_dump_json()], KEY)[0]
+    found = decode_vectors([encode_sum(total).model_dump_json()], KEY, 256)[0]
     assert np.abs(found - total).max() <= np.abs(total).max() / 254 + 1e-5
-    assert not decode_vectors([encode_sum(np.zeros(256, np.float32)).model_dump_json()], KEY)[0].any()
+    assert not decode_vectors([encode_sum(np.zeros(256, np.float32)).model_dump_json()], KEY, 256)[0].any()
 
 
 def test_vectors_of_an_earlier_version_are_read() -> None:
     row = np.arange(4, dtype="<f4")
     text = json.dumps({"dense": urlsafe_b64encode(row.tobytes()).decode()})
-    assert decode_vectors([text], KEY)[0].tolist() == row.tolist()
+    assert decode_vectors([text], KEY, 4)[0].tolist() == row.tolist()

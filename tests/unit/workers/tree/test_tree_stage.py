@@ -3,9 +3,11 @@
 import random
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 
 from eunoe.schemas.decisions import Collection, Commit, Put, Scope, Wait, Work
+from eunoe.schemas.errors import StateDamaged
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.identity import derive_id
 from eunoe.schemas.memory import MemoriesChanged, Segment
@@ -20,8 +22,8 @@ from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stores.state.memory_store import MemoryLogPositions, MemoryStore
 from eunoe.workers.tree.entries import SegmentEntries
-from eunoe.workers.tree.loading import TreeReader
-from eunoe.workers.tree.nodes import ROOT
+from eunoe.workers.tree.loading import TreeReader, encode_sum
+from eunoe.workers.tree.nodes import ROOT, SUMS, VECTORS
 from eunoe.workers.tree.reads import entries_below, read_tree
 from eunoe.workers.tree.settings import TreeSettings
 from tests.support.in_memory import START, Clock
@@ -69,6 +71,23 @@ async def test_an_empty_session_is_applied_too():
     await grove.apply(changed(1, []))
     stats = await TreeReader(grove.store, KEY).stats()
     assert (stats.session, stats.leaves) == (1, 0)
+
+
+SHORT = encode_sum(np.ones(3, np.float32)).model_dump_json()
+ODD = ["{}", SHORT, '{"dense":"AACAPw"}']
+
+
+@pytest.mark.parametrize("table", [VECTORS, SUMS])
+@pytest.mark.parametrize("text", ODD)
+async def test_an_odd_vector_is_damage_of_the_conversation(table: str, text: str):
+    grove = Grove()
+    first = [memory(1, index, some_text(index)) for index in range(20)]
+    await grove.apply(changed(1, first))
+    writes = tuple(Put(table, id_, text) for id_ in await grove.store.scan("tree", KEY, table))
+    ledger = await grove.store.ledger(Scope("tree", KEY))
+    await grove.store.commit(Scope("tree", KEY), Commit(expect=ledger.applied, applied=2, writes=writes))
+    with pytest.raises(StateDamaged, match=f"{KEY} is no StoredVector.*`eunoe repair`"):
+        await grove.apply(changed(3, [memory(3, 0, some_text(0))], first[:1]))
 
 
 async def test_replaying_every_event_twice_changes_nothing():
