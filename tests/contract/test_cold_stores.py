@@ -3,6 +3,8 @@
 import asyncio
 import os
 import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -12,11 +14,13 @@ from obstore.store import LocalStore
 from obstore.store import MemoryStore as ObstoreMemory
 
 from eunoe.deploy.local.ports import free_port
-from eunoe.schemas.errors import FileUnreadable, Refused, Unavailable
+from eunoe.schemas.errors import FileUnreadable, Refused, SnapshotLost, Unavailable
 from eunoe.schemas.ports import ColdStore
+from eunoe.workers.stores.cold import snapshot_files
 from eunoe.workers.stores.cold import stores as cold_stores
 from eunoe.workers.stores.cold.file_reading import read_first
 from eunoe.workers.stores.cold.mark import ColdMark
+from eunoe.workers.stores.cold.snapshot_files import SnapshotFiles
 from eunoe.workers.stores.cold.stores import FolderColdStore, ObjectColdStore, cold_store
 from eunoe.workers.stores.redis.connection import RedisConnection
 from eunoe.workers.stores.redis.keys import Keys
@@ -306,17 +310,26 @@ async def test_an_object_store_that_is_away_is_told(monkeypatch: pytest.MonkeyPa
     assert "hunter2" not in str(told.value)
 
 
-async def test_a_bucket_that_does_not_exist_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@asynccontextmanager
+async def answering(answers: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ColdStore]:
+    """A bucket whose server answers with the line of HTTP and the headers that ``answers`` gives for a path."""
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 12\r\nConnection: close\r\n\r\nNoSuchBucket")
+        path = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode()
+        writer.write(
+            f"HTTP/1.1 {answers(path)}\r\nContent-Length: 12\r\nConnection: close\r\n\r\nNoSuchBucket".encode()
+        )
         await writer.drain()
         writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    store = bucket_at(server.sockets[0].getsockname()[1], monkeypatch)
-    mark = ColdMark(cast("RedisConnection", OneKey(None)), Keys(), store)
     async with server:
+        yield bucket_at(server.sockets[0].getsockname()[1], monkeypatch)
+
+
+async def test_a_bucket_that_does_not_exist_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with answering(lambda _: "404 Not Found", monkeypatch) as store:
+        mark = ColdMark(cast("RedisConnection", OneKey(None)), Keys(), store)
         assert await store.get("a/b", MOST) is None
         await store.remove(["a/b"])
         for asked in (store.put("a/b", b"x"), mark.ensure(), mark.adopt()):
@@ -324,6 +337,29 @@ async def test_a_bucket_that_does_not_exist_is_waited_for(monkeypatch: pytest.Mo
                 await asked
         with pytest.raises(Unavailable, match="s3://bucket/folder: "):
             await store.names("a")
+
+
+NOWHERE = "Location: http://127.0.0.1:1/"
+
+
+@pytest.mark.parametrize("refusal", ["403 Forbidden", f"301 Moved Permanently\r\n{NOWHERE}", "400 Bad Request"])
+async def test_an_object_that_alone_is_refused_is_lost_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, refusal: str
+) -> None:
+    def answers(path: str) -> str:
+        return refusal if path.endswith("/a") or keyless else "200 OK"
+
+    monkeypatch.setattr(snapshot_files, "UNREADABLE_S", 0.0)
+    keyless = True
+    async with answering(answers, monkeypatch) as store:
+        mark, files = ColdMark(cast("RedisConnection", OneKey("abc")), Keys(), store), SnapshotFiles()
+        with pytest.raises(Unavailable, match="the cold store s3://bucket/folder: ") as met:
+            await files.read(mark, "c/a", 1)
+        assert not isinstance(met.value, SnapshotLost), "the login has expired: all of the store is refused"
+        keyless = False
+        with pytest.raises(SnapshotLost, match=r"it cannot be read: the cold store s3://bucket/folder: "):
+            await files.read(mark, "c/a", 1)
+        assert await files.read(mark, "c/b", 1) == b"No"
 
 
 @pytest.mark.parametrize("address", ["nonsense://x/y", "s3://", "memory:///", "MEMORY://x", "file:///tmp"])

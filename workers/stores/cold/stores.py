@@ -15,7 +15,7 @@ from threading import Lock
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.errors import FileUnreadable, Refused, Unavailable
 from eunoe.schemas.ports import ColdStore
 from eunoe.workers.stores.cold.file_reading import read_first
 
@@ -202,12 +202,14 @@ class ObjectColdStore:
         await self._asked(self.store.put_async(check_name(name), data))
 
     async def get(self, name: str, most: int) -> bytes | None:
-        """The first bytes of an object, if there is one."""
+        """The first bytes of an object, if there is one; any fault may be of this one alone, as of its rights."""
         try:
             found = await self._asked(self.store.get_async(check_name(name)), missing=True)
+            first: bytes = await self._asked(_first_of(found.stream(), most))
         except FileNotFoundError:
             return None
-        first: bytes = await self._asked(_first_of(found.stream(), most))
+        except Unavailable as fault:
+            raise FileUnreadable(str(fault), fault.server) from fault
         return first
 
     async def names(self, folder: str) -> list[str]:

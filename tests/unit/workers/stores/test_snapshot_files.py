@@ -7,7 +7,7 @@ import pytest
 
 from eunoe.schemas.errors import FileUnreadable, SnapshotLost, Unavailable
 from eunoe.workers.stores.cold import snapshot_files
-from eunoe.workers.stores.cold.snapshot_files import MAX_UNREADABLE, UNREADABLE_S, SnapshotFiles
+from eunoe.workers.stores.cold.snapshot_files import APART_S, MAX_UNREADABLE, UNREADABLE_S, SnapshotFiles
 from tests.support.memory.cold_store import MemoryColdStore
 
 
@@ -74,6 +74,26 @@ async def test_a_store_that_is_away_is_waited_for(now: list[float]):
         now[0] += UNREADABLE_S
 
 
+async def test_a_store_that_is_away_in_between_begins_anew(now: list[float]):
+    mark: Any = Mark(Failing({}, {"a"}))
+    files = SnapshotFiles()
+    for away in (False, True, False):
+        mark.away = away
+        with pytest.raises(Unavailable) as met:
+            await files.read(mark, "a", 3)
+        assert not isinstance(met.value, SnapshotLost)
+        now[0] += UNREADABLE_S
+
+
+async def test_faults_that_lie_apart_are_not_one(now: list[float]):
+    mark: Any = Mark(Failing({}, {"a"}))
+    files = SnapshotFiles()
+    for _ in range(2):
+        with pytest.raises(FileUnreadable):
+            await files.read(mark, "a", 3)
+        now[0] += APART_S
+
+
 async def test_one_byte_more_is_read_than_was_written():
     mark: Any = Mark(Failing({"a": b"one and more"}))
     assert await SnapshotFiles().read(mark, "a", 3) == b"one "
@@ -85,4 +105,4 @@ async def test_what_is_remembered_is_bounded():
     for name in mark.store.unreadable:
         with pytest.raises(FileUnreadable):
             await files.read(mark, name, 3)
-    assert len(files._since) <= MAX_UNREADABLE
+    assert len(files._faults) <= MAX_UNREADABLE
