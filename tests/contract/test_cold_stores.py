@@ -121,6 +121,19 @@ async def test_what_is_no_file_is_none_and_holds_no_thread(tmp_path: Path) -> No
     assert [await store.get(name, MOST) for name in ("pipe", "folder", "file/below")] == [None] * 3
 
 
+async def test_what_took_the_place_of_a_file_is_listed_so_that_it_is_deleted(tmp_path: Path) -> None:
+    store, elsewhere = FolderColdStore(tmp_path / "store"), tmp_path / "elsewhere"
+    store.root.mkdir()
+    elsewhere.mkdir()
+    await store.put("a/file", b"x")
+    os.mkfifo(store.root / "a" / "pipe")
+    (store.root / "a" / "link").symlink_to("nowhere")
+    (store.root / "a" / "other").symlink_to(elsewhere)
+    assert await store.names("a") == ["a/file", "a/link", "a/other", "a/pipe"]
+    await store.remove(await store.names("a"))
+    assert (list(store.root.iterdir()), elsewhere.is_dir()) == ([], True)
+
+
 async def test_a_file_that_cannot_be_opened_is_told_from_a_store_that_is_away(tmp_path: Path) -> None:
     (tmp_path / "b").symlink_to("b")
     with pytest.raises(FileUnreadable, match="/b: Too many levels of symbolic links"):

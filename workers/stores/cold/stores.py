@@ -158,7 +158,8 @@ class FolderColdStore:
 
     def _names(self, folder: Path) -> list[str]:
         self._check_there()
-        files = (path for path in folder.rglob("*") if path.is_file())
+        # pipes and links too, which have taken a file's place: they would stay for ever
+        files = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
         return sorted(path.relative_to(self.root).as_posix() for path in files)
 
     def _remove(self, path: Path) -> None:
