@@ -80,9 +80,14 @@ class Outages:
             outage.since = self._clock()
 
     def report(self, server: str, fault: Unavailable) -> None:
-        """Log that a server is away: the first time, then at growing intervals."""
+        """Log that a server is away: the first time, then at growing intervals.
+
+        Short outages that follow each other are logged less and less. One that lasts is logged all the same: the last
+        line says that the server answers again.
+        """
         outage, now = self._servers[server], self._clock()
-        if now < outage.next_log_at:
+        lasts = not outage.logged and now - outage.since >= FIRST_LOG_INTERVAL_S
+        if now < outage.next_log_at and not lasts:
             return
         if now - outage.next_log_at > LONGEST_LOG_INTERVAL_S:  # the last outage is long past
             outage.log_interval_s = FIRST_LOG_INTERVAL_S

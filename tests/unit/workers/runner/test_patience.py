@@ -98,6 +98,22 @@ async def test_a_server_that_comes_and_goes_is_told_less_and_less(
     assert 10 < len(caplog.records) < 30  # each time both: away, and back
 
 
+async def test_an_outage_that_lasts_is_told_soon_after_a_long_one(
+    clock: Clock, outages: Outages, caplog: pytest.LogCaptureFixture
+):
+    lease = Lease(clock)
+    with outages.retrying(lease, Backoff(5, 1, 5), 1e9) as retry:
+        while len(caplog.records) < 6:  # the next line would come after ten minutes
+            await retry.wait(away())
+    clock.now += 30
+    caplog.clear()
+    with outages.retrying(lease, Backoff(5, 1, 5), 1e9) as retry:
+        for _ in range(4):
+            await retry.wait(away())
+    told = [f"waiting for {REDIS}: 1 waiting, 10 s so far: {REDIS}: refused", f"{REDIS} answers again, after 20 s"]
+    assert [record.message for record in caplog.records] == told
+
+
 async def test_servers_are_told_apart(clock: Clock, outages: Outages, caplog: pytest.LogCaptureFixture):
     lease = Lease(clock)
     with outages.retrying(lease, Backoff(1, 2, 60), 100) as retry:
