@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ from eunoe.deploy.generations.reindex import reindex
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Collection, Point
 from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.ports import Search
 from eunoe.workers.derive.index_guard import SERVER, GuardedIndex, IndexGuard
 from eunoe.workers.models.local.embedding import WordLlamaEmbedder
 from eunoe.workers.registry import STAGES
@@ -108,6 +110,18 @@ async def test_a_write_into_the_collection_of_another_deployment_waits_and_other
     await deployment.replace("another", 4)
     with pytest.raises(Unavailable, match="are new; run `eunoe reindex`") as found:
         await deployment.guarded.upsert([POINT])
+    assert found.value.server == SERVER
+
+
+async def test_a_search_in_the_collection_of_another_deployment_waits_and_other_faults_are_no_wait(
+    deployment: Deployment,
+) -> None:
+    asked = Search(Collection.MEMORIES, POINT.key, 5, dense=POINT.dense)
+    with pytest.raises(UnexpectedStatus, match="400"):
+        await deployment.guarded.search([replace(asked, dense=POINT.dense[:16])])
+    await deployment.replace("another", 4)
+    with pytest.raises(Unavailable, match="are new; run `eunoe reindex`") as found:
+        await deployment.guarded.search([asked])
     assert found.value.server == SERVER
 
 

@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from eunoe.schemas.decisions import Collection, Point
 from eunoe.schemas.errors import StateLost, Unavailable
@@ -15,6 +15,9 @@ from eunoe.workers.stage import StageSpec
 from eunoe.workers.stores.records.index_record import IndexRecord, RedisIndexRecord, lost_reason
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
 SERVER = "the vector index"
 """The name that waits for it have in logs and metrics."""
 SAMPLE = 4
@@ -168,11 +171,18 @@ class GuardedIndex:
         self, points: Sequence[Point], fence: int = 0, *, mark: bool = False, over: Mapping[str, int] | None = None
     ) -> None:
         """Write points and wait until searches find them; raises `Unavailable` where the index is another one."""
+        await self._of_own(self.index.upsert(points, fence, mark=mark, over=over))
+
+    async def _of_own(self, request: Awaitable[T]) -> T:
+        """The answer to a request; raises `Unavailable` for a fault of another deployment's collection.
+
+        Its vectors may be of another length, which Qdrant refuses: neither the event nor this process is at fault.
+        """
         try:
-            await self.index.upsert(points, fence, mark=mark, over=over)
+            return await request
         except Unavailable:
             raise
-        except Exception:  # of another deployment's collection, with vectors of another length
+        except Exception:
             await self.guard.check()
             if self.guard.lost is not None:
                 raise Unavailable(f"{SERVER}: {self.guard.lost}", SERVER) from None
@@ -186,7 +196,7 @@ class GuardedIndex:
         """The best hits of each search; raises `Unavailable` while points are missing."""
         if self.guard.lost is not None:
             await self.guard.confirm()
-        found = await self.index.search(searches)
+        found = await self._of_own(self.index.search(searches))
         await self.guard.confirm()
         for search, hits in zip(searches, found, strict=True):
             if not hits and search.dense is not None and search.limit > 0:
