@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 
-from eunoe.deploy.exits import HOPELESS, meaning
+from eunoe.deploy.exits import HOPELESS, Exit, meaning
 from eunoe.deploy.local.children import dies_with_parent
 from eunoe.deploy.local.log_file import LogFile
 from eunoe.deploy.process.forked import Forked, ForkServer, end_process, next_line, read_pipe
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.cancelling import cancelled
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,10 @@ class WorkerProcess:
         return None if self._process is None else self._process.pid
 
     async def start(self, timeout_s: float = 60.0) -> None:
-        """Start, and return when all stages consume; raises `Unavailable` with the last line of the child's log."""
+        """Start, and return when all stages consume.
+
+        Raises `Refused` where the child refuses its settings, else `Unavailable`, with the last line of its log.
+        """
         self._watch = asyncio.create_task(self._keep_running())
         ready = asyncio.create_task(self._ready.wait())
         await asyncio.wait({self._watch, ready}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
@@ -72,7 +75,7 @@ class WorkerProcess:
             raise Unavailable(f"{self._name} was not ready after {timeout_s:.0f} s")
 
     async def failed(self) -> None:
-        """Wait until the worker has ended for good; raises `Unavailable`."""
+        """Wait until the worker has ended for good; raises as `start`."""
         if self._watch is not None:
             await asyncio.shield(self._watch)
 
@@ -108,6 +111,8 @@ class WorkerProcess:
             code, last_line = await self._run_once()
             in_a_row = 1 if monotonic() - begun >= STEADY_S else in_a_row + 1
             why = f"{self._name} ended ({meaning(code)}, {code}): {last_line}"
+            if code == Exit.USAGE:
+                raise Refused(why)
             if code in HOPELESS or in_a_row > MAX_RESTARTS:
                 raise Unavailable(why)
             pause = restart_pause(in_a_row)
