@@ -89,9 +89,12 @@ def _memory(host: str, about: Mapping[str, object], findings: Findings) -> None:
         return
     used = _number(about, "used_memory") - _number(about, "mem_not_counted_for_evict")
     told = f"{host} uses {used // _MIB} of {limit // _MIB} MiB (maxmemory)"
+    policy = about.get("maxmemory_policy", "noeviction")
     if used < NEARLY_FULL * limit:
         findings.ok(told)
-    elif used >= limit and about.get("maxmemory_policy", "noeviction") == "noeviction":
+    elif policy != "noeviction":
+        findings.warn(f"{told}: a full Redis throws state away ({policy}); set noeviction, and give it more memory")
+    elif used >= limit:
         findings.fault(f"{told}: it is full and refuses writes; give it more memory, or set EUNOE_COLD__STORE")
     else:
         findings.warn(f"{told}: a full Redis refuses writes and stages wait; give it more memory")

@@ -284,6 +284,14 @@ def test_a_redis_that_is_full_or_cannot_write_is_told(changed: dict[str, object]
     assert [one.level for one in findings.found] == levels
 
 
+@pytest.mark.parametrize(("policy", "told"), [("noeviction", "refuses writes"), ("allkeys-lru", "throws state away")])
+def test_what_a_redis_does_that_is_nearly_full_is_told_by_its_policy(policy: str, told: str):
+    findings = Findings("redis")
+    check_server("r:1", {**SOUND, "used_memory": 90 * MIB, "maxmemory_policy": policy}, findings)
+    (found,) = findings.found
+    assert told in found.text
+
+
 class RefusingQdrant:
     """A Qdrant whose disk is full: it reads, and writes nothing."""
 
