@@ -39,7 +39,7 @@ def store(client: RedisClient, keys: Keys) -> RedisStore:
 
 
 @pytest.mark.parametrize("scope", [INTAKE, UPDATE])
-@pytest.mark.parametrize("field", ["applied", "lates", "skipped/x", "outbox/2"])
+@pytest.mark.parametrize("field", ["applied", "lates", "skipped/x", "outbox/2", "outbox"])
 async def test_a_repair_replaces_it(
     client: RedisClient, keys: Keys, store: RedisStore, scope: Scope, field: str
 ) -> None:

@@ -154,7 +154,7 @@ class Freezer:
         }
         # in this order: with the ledgers of before, what is committed between the tables is noticed
         hashes = await self._read(ledgers) | await self._read(tables)
-        unsent = any(field.startswith(b"outbox") for stage in ledgers for field in hashes[stage])
+        unsent = any(field.startswith(b"outbox/") for stage in ledgers for field in hashes[stage])
         if unsent or b"applied" not in hashes["intake"]:
             return False
         if applied is not None and hashes["intake"][b"applied"] != applied:

@@ -7,8 +7,8 @@
 --       14 expected token of the last commit, the same way, then per write: kind, index of the table in KEYS, id, text
 -- Numbers are compared as text: a log position may not fit a Lua number.
 local ledger = KEYS[1]
--- an outbox has the number of the last session, or of the last late one with a minus; 'outbox': of an earlier version
-local now = redis.call('HMGET', ledger, 'applied', 'token', 'lates', 'key', 'thawed', 'outbox', 'outbox/' .. ARGV[1],
+-- an outbox has the number of the last session, or of the last late one with a minus
+local now = redis.call('HMGET', ledger, 'applied', 'token', 'lates', 'key', 'thawed', 'outbox/' .. ARGV[1],
   'outbox/-' .. ARGV[9])
 -- the same commit again: the client repeats it when the answer was lost
 if now[2] == ARGV[3] then
@@ -30,7 +30,7 @@ end
 if ARGV[14] ~= '*' and (now[2] or '') ~= ARGV[14] then
   return 0
 end
-if (now[1] or '0') ~= ARGV[1] or (now[3] or '0') ~= ARGV[9] or now[6] or now[7] or now[8] then
+if (now[1] or '0') ~= ARGV[1] or (now[3] or '0') ~= ARGV[9] or now[6] or now[7] then
   return 0
 end
 if now[4] and now[4] ~= ARGV[12] then
@@ -84,7 +84,6 @@ if ARGV[12] ~= '' then
 end
 if ARGV[4] ~= '' then
   note('outbox/' .. ARGV[5], ARGV[4])
-  note('outbox_number', ARGV[5]) -- processes of an earlier version see by it that an outbox is unsent
 end
 if ARGV[6] == '1' then
   note(skipped, '1')

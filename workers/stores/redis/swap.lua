@@ -14,9 +14,9 @@ if stub and string.sub(stub, -5) ~= ':lost' then
 end
 -- Whether a ledger is as it was read: see commit for the names of outboxes.
 local function is_same(ledger, applied, outbox, lates)
-  local now = redis.call('HMGET', ledger, 'applied', 'lates', 'outbox')
+  local now = redis.call('HMGET', ledger, 'applied', 'lates')
   local last, late = now[1] or '0', now[2] or '0'
-  if last ~= applied or (lates and late ~= lates) or now[3] then
+  if last ~= applied or (lates and late ~= lates) then
     return false
   end
   local unsent = redis.call('HMGET', ledger, 'outbox/' .. last, 'outbox/-' .. late)

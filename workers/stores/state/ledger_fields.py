@@ -20,6 +20,8 @@ OUTBOX = "outbox/"
 
 DAMAGED = "damaged"
 """Field that stands in place of all others where a repair found a ledger to be damaged, and has not replaced it yet."""
+NUMBERLESS = "outbox"
+"""Field of an outbox without its number, as checkouts of before 0.1.0 wrote it: nothing here would send or erase it."""
 
 
 @contextmanager
@@ -42,8 +44,9 @@ def noticing_damage(scope: Scope, keys: Keys, host: str) -> Iterator[None]:
 
 def read_ledger(fields: Mapping[str, str], outbox: Outbox | None, server: str) -> Ledger:
     """The ledger of its fields in Redis; raises ``ValueError`` where one is no number that should be, or is damaged."""
-    if DAMAGED in fields:
-        raise ValueError(DAMAGED)
+    for name in (DAMAGED, NUMBERLESS):
+        if name in fields:
+            raise ValueError(name)
     return Ledger(
         applied=int(fields.get("applied", 0)),
         skipped=frozenset(int(name.removeprefix(SKIPPED)) for name in fields if name.startswith(SKIPPED)),

@@ -43,7 +43,6 @@ SCAN_COUNT = 1_000
 
 _COMMIT = Script.load("commit")
 _LEDGER = Script.load("ledger")
-_RENAME_OUTBOX = Script.load("rename_outbox")
 _PARK = Script.load("park")
 
 
@@ -93,9 +92,6 @@ class RedisStore:
         if not stub:
             self.cold.note_hot(scope.key)
         fields: dict[str, Stored] = dict(zip(map(as_text, words[::2]), words[1::2], strict=True))
-        if "outbox" in fields:  # of an earlier version
-            await self._redis.run(_RENAME_OUTBOX, [name], [])
-            return await self.ledger(scope)
         outbox = await self._outbox(scope, fields)
         texts = {name: as_text(value) for name, value in fields.items()}
         shown = shown_by(as_text(server), as_text(thawed) or texts.get("thawed", ""))
@@ -183,7 +179,7 @@ class RedisStore:
 
     async def mark_sent(self, scope: Scope, number: int) -> None:
         """Drop the outbox, only if it is still that of ``number``."""
-        await self._redis.command("HDEL", self._keys.ledger(scope), f"{OUTBOX}{number}", "outbox_number")
+        await self._redis.command("HDEL", self._keys.ledger(scope), f"{OUTBOX}{number}")
 
     async def fetch(self, stage: str, key: str, table: str, ids: Sequence[str]) -> list[str | None]:
         """The documents of a table by id, in the order asked."""

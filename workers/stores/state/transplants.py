@@ -133,7 +133,7 @@ class RedisTransplants:
         fields: dict[str, Stored] = {**_ledger_fields(ledger, self._store.new_token())}
         if (unsent := ledger.outbox) is not None:
             _, text = self._store.documents.seal(key, outbox_group(scope), "outbox", unsent.model_dump_json())
-            fields |= {f"{OUTBOX}{unsent.number}": text, "outbox_number": str(unsent.number)}
+            fields[f"{OUTBOX}{unsent.number}"] = text
         return fields | ({"key": key.id} if key and fields else {})
 
     async def _stale(self, key: str, tables: Mapping[str, Sequence[str]]) -> list[str]:
