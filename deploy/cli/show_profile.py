@@ -7,7 +7,7 @@ from eunoe.schemas.errors import Refused
 from eunoe.schemas.ports import StateStore
 from eunoe.schemas.profile import PersonProfile
 from eunoe.workers.update.person import read_profile
-from eunoe.workers.update.reads import read_holding, read_memory_stats
+from eunoe.workers.update.reads import read_memory_stats
 
 
 async def profile_of(
@@ -16,7 +16,7 @@ async def profile_of(
     """The profile of a person in a conversation; raises `Refused` for one of whom no memory holds, and none held."""
     profile = await read_profile(store, key, at=at, person=person, budget_tokens=budget_tokens)
     if person is not None and not profile.items:
-        holding = await read_holding(store, key, await read_memory_stats(store, key))
+        holding = (await read_memory_stats(store, key)).holding
         if not holding.get(person) and not profile.left_out:
             speakers = ", ".join(sorted(name for name, number in holding.items() if number))
             raise Refused(f"no current memories of {person!r}; speakers: {speakers or 'none'}")

@@ -21,12 +21,9 @@ class LineFeatures(Value):
     embedder: str
     speakers: tuple[str, ...]
     """Speakers, whose names were left out of the embedded texts."""
-    passages: int = 0
-    """Number of passages; 0 in rows written before lines were cut, which are not read."""
+    passages: int
     vectors: str
     """Base64 of signed bytes, shape (passages, dimensions); their direction counts, not their length."""
-    worth: tuple[float, ...] = ()
-    """Only in rows written before lines were cut."""
 
     def rows(self) -> NDArray[np.int8]:
         """The vectors as signed bytes, shape (passages, dimensions)."""

@@ -1,9 +1,6 @@
 """The session state of a conversation, as intake stores it."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-from pydantic import model_validator
 
 from eunoe.schemas.base import Time, Value, absent
 from eunoe.schemas.decisions import Timer
@@ -60,12 +57,6 @@ class Head(Value):
     salt: str | None = absent()
     """The key of the hashed ids of erased utterances; `None` where nothing was erased."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _from_one_open_session(cls, document: object) -> object:
-        """The document of a version that kept one session open, in the present form."""
-        return _migrated(document) if isinstance(document, dict) and "is_open" in document else document
-
     @property
     def turns(self) -> tuple[int, ...]:
         """The numbers of the turns passed to `blend` since the last session closed."""
@@ -91,17 +82,6 @@ class Head(Value):
         quiet = min(self.open, key=lambda session: (session.last_log_time, session.opened))
         active = max(session.last_log_time for session in self.open)
         return Timer(after_utterance_id=quiet.last_utterance_id, since=quiet.last_log_time, active=active)
-
-
-def _migrated(old: dict[str, Any]) -> dict[str, Any]:
-    turn, before, number = old["turn"], old["turn_before"], old["session"]
-    kept = {"opened": number, "remembered": old["remembered"], "turn": turn}
-    if not old["is_open"]:
-        return {**kept, "closed": number, "turn_closed": turn}
-    carried = ("session_id", "continues", "lines", "size", "last_utterance_id", "last_log_time")
-    runs = [(before + 1, turn)] if turn > before else []
-    session = {name: old[name] for name in carried} | {"opened": number, "turn_runs": runs}
-    return {**kept, "closed": number - 1, "turn_closed": before, "open": [session]}
 
 
 def rows_of(session: OpenSession) -> Iterator[str]:

@@ -34,6 +34,8 @@ class AggregateTask:
     """Texts below it that no longer hold: the new text must not state them."""
     descendants: int
     """Number of entries below it."""
+    current: int
+    """Number of them that have not ended."""
     speakers: tuple[str, ...]
     centroid: Vector
     """Sum of the vectors of the current leaves below it; not normalized."""
@@ -43,8 +45,6 @@ class AggregateTask:
     """Ended texts below it that other entries say, which may not be below it: the new text need not state them."""
     others: tuple[str, ...] = ()
     """Texts of some current entries below it that are not new."""
-    current: int | None = None
-    """Number of entries below it that have not ended; `None` where it was not counted."""
 
     @property
     def before(self) -> str:
@@ -59,7 +59,7 @@ class AggregateTask:
     @property
     def has_content(self) -> bool:
         """Whether there is anything to summarize; if not, no model is asked."""
-        return bool(self.before or self.news) if self.current is None else self.current > 0
+        return self.current > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +101,12 @@ def _task(tree: WorkingTree, node: TreeNode) -> AggregateTask:
         news=news or (() if before(node.text) else others),
         drop=_texts(leaf for leaf in ended if leaf.said_by is None),
         descendants=node.descendants,
+        current=node.current or 0,  # the root alone has none, and no text
         speakers=node.speakers,
         centroid=tree.sums[node.node_id],
         said_anew=_texts(leaf for leaf in ended if leaf.said_by in new_entries),
         left=_texts(leaf for leaf in ended if leaf.said_by is not None and leaf.said_by not in new_entries),
         others=others,
-        current=node.current,
     )
 
 

@@ -10,7 +10,7 @@ from eunoe.workers.tree.nodes import ROOT, TreeNode
 from eunoe.workers.tree.tree import ReadRequest, WorkingTree, with_current
 
 MAX_LOOKED_AT = 64
-"""Most nodes whose children are loaded to find an entry that holds: one path, and more where they are not counted."""
+"""Most nodes whose children are loaded to find an entry that holds: those of one path."""
 
 
 def mark_ended(tree: WorkingTree, leaf: str, said_by: str | None = None) -> Generator[ReadRequest, None, None]:

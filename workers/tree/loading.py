@@ -98,15 +98,13 @@ def decode_vectors(texts: Sequence[str], key: str, dimensions: int) -> list[Vect
     if not all(one.has(dimensions) for one in found):
         raise damaged_document(StoredVector, key, f"not {dimensions} numbers")
     vectors: list[Vector] = [np.empty(0, np.float32)] * len(found)
-    units = [place for place, one in enumerate(found) if one.dense is None and one.largest is None]
+    units = [place for place, one in enumerate(found) if one.largest is None]
     if units:
         rows = np.frombuffer(b"".join([found[place].levels for place in units]), np.int8).reshape(len(units), -1)
         for place, row in zip(units, unit_of_levels(rows), strict=True):
             vectors[place] = row
     for place, one in enumerate(found):
-        if one.dense is not None:
-            vectors[place] = np.frombuffer(one.dense, "<f4").astype(np.float32)
-        elif one.largest is not None:
+        if one.largest is not None:
             vectors[place] = np.frombuffer(one.levels, np.int8).astype(np.float32) * np.float32(one.largest / LEVELS)
     return vectors
 

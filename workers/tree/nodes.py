@@ -1,9 +1,9 @@
 """The documents of the tree."""
 
-from typing import Final
+from typing import Self
 
 import orjson
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from eunoe.schemas.base import Identifier, Name, Time, Value, absent
 from eunoe.schemas.decisions import Collection
@@ -16,7 +16,6 @@ CODE = "tree/3"
 
 NODES, VECTORS, SUMS, LEAVES, TERMS, STATS = "nodes", "vectors", "sums", "leaves", "terms", "stats"
 ROOT = "root"
-_FLOAT_BYTES: Final = 4
 
 
 class TreeNode(Value):
@@ -41,7 +40,7 @@ class TreeNode(Value):
     said_by: Identifier | None = absent()
     """The memory that says all that the ended memory of a leaf says; `None` where that no longer holds."""
     current: int | None = Field(default=None, ge=0, exclude_if=lambda value: value is None)
-    """Number of leaves below an inner node that have not ended; `None` for the root, and where it was not counted."""
+    """Number of leaves below an inner node that have not ended; `None` for the root and for leaves."""
     speakers: tuple[Name, ...] = ()
     """All speakers below it, in order of appearance."""
     first_at: Time | None = None
@@ -55,6 +54,12 @@ class TreeNode(Value):
     made_by: Provenance | None = None
     """The provenance of its text; `None` for the root and for leaves, whose entries have their own."""
 
+    @model_validator(mode="after")
+    def _is_counted(self) -> Self:
+        if self.children and self.parent is not None and self.current is None:
+            raise ValueError("an inner node needs the number of its current leaves")
+        return self
+
     @property
     def is_leaf(self) -> bool:
         """Whether it holds an entry."""
@@ -64,17 +69,13 @@ class TreeNode(Value):
 class StoredVector(Value):
     """A vector: in `VECTORS` a unit vector, in `SUMS` the sum over the current leaves below."""
 
-    levels: bytes = b""
+    levels: bytes
     """Signed bytes, see `eunoe.workers.models.local.vectors.levels`."""
     largest: float | None = absent()
     """The largest component of a sum, in absolute terms; `None` for a unit vector."""
-    dense: bytes | None = absent()
-    """Little-endian float32, in place of the other two: only in rows of an earlier version."""
 
     def has(self, dimensions: int) -> bool:
         """Whether it is a vector of so many components: an empty document is of the form, too."""
-        if self.dense is not None:
-            return len(self.dense) == dimensions * _FLOAT_BYTES
         return len(self.levels) == dimensions
 
 

@@ -239,7 +239,7 @@ def _with_entry(node: TreeNode, entry: LeafEntry) -> TreeNode:
 
 
 def with_current(node: TreeNode, more: int) -> TreeNode:
-    """The node with so many more current leaves below it; as it is where they are not counted."""
+    """The node with so many more current leaves below it; as it is the root, which counts none."""
     return node if node.current is None else node.model_copy(update={"current": node.current + more})
 
 

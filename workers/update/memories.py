@@ -53,8 +53,8 @@ class MemoryStats(Value):
     known_from: Time | None = None
     """Log time at which the last session that brought memories was closed."""
     speakers: tuple[str, ...] = ()
-    holding: dict[str, int] | None = None
-    """Speaker → number of current memories; `None` in documents written before it was counted."""
+    holding: dict[str, int]
+    """Speaker → number of current memories."""
 
 
 class Step(Value):
@@ -201,13 +201,13 @@ def names_left_out(before: SessionSteps | None, speakers: Sequence[str], own: It
     """
     if before is None:
         return len(speakers)
-    told = speakers_of(MemoryStats(), own)
+    told = speakers_of((), own)
     return max([before.speakers, *(speakers.index(one) + 1 for one in told if one in speakers)])
 
 
-def speakers_of(stats: MemoryStats, memories: Iterable[Memory]) -> tuple[str, ...]:
-    """The first speakers of memories and of their evidence."""
-    return first_speakers(stats.speakers, *(memory.speakers for memory in memories))
+def speakers_of(known: Sequence[str], memories: Iterable[Memory]) -> tuple[str, ...]:
+    """The first speakers: those ``known``, then those of memories and of their evidence."""
+    return first_speakers(known, *(memory.speakers for memory in memories))
 
 
 def build_point(key: str, memory: Memory, vector: Vectors, words: list[str], settings: UpdateSettings) -> Point:

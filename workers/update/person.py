@@ -15,7 +15,6 @@ from eunoe.workers.update.memories import MemoryStats, Step
 from eunoe.workers.update.reads import (
     MAX_SESSIONS_AT_ONCE,
     latest_current,
-    read_holding,
     read_memories,
     read_memory_stats,
     read_steps,
@@ -134,7 +133,7 @@ async def _current(
     store: StateStore, key: str, session: int, stats: MemoryStats, person: str | None
 ) -> tuple[list[Memory], int]:
     """The latest memories that hold after all sessions, and the number of the others."""
-    holding = await read_holding(store, key, stats)
+    holding = stats.holding
     latest = await latest_current(store, key, session, MAX_READ, holding, person)
     known = sum(holding.values()) if person is None else holding.get(person, 0)
     return await read_memories(store, key, latest), known - len(latest)

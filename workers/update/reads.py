@@ -1,6 +1,5 @@
 """Reads of memories, for other stages too."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -33,7 +32,6 @@ __all__ = [
     "latest_current",
     "memories_at",
     "read_current",
-    "read_holding",
     "read_memories",
     "read_memory_frequencies",
     "read_memory_stats",
@@ -63,7 +61,7 @@ async def findable_session(store: StateStore, key: str) -> int:
 async def read_memory_stats(store: StateStore, key: str) -> MemoryStats:
     """The statistics of a conversation's memories; empty if there are none."""
     (text,) = await store.fetch(NAME, key, STATS, [STATS])
-    return MemoryStats() if text is None else read_document(MemoryStats, text, key)
+    return MemoryStats(holding={}) if text is None else read_document(MemoryStats, text, key)
 
 
 async def read_memory_frequencies(store: StateStore, key: str, wanted: set[str]) -> dict[str, int]:
@@ -82,14 +80,6 @@ async def read_memories(
         return []
     rows = await store.fetch(NAME, key, MEMORIES, ids)
     return [read_document(Memory, row, key, parse) for row in rows if row is not None]
-
-
-async def read_holding(store: StateStore, key: str, stats: MemoryStats) -> dict[str, int]:
-    """Speaker → number of current memories; a full scan if ``stats`` does not have it."""
-    if stats.holding is not None:
-        return stats.holding
-    rows = await store.scan(NAME, key, CURRENT)
-    return dict(Counter(read_document(CurrentRef, row, key).speaker for row in rows.values()))
 
 
 async def read_current(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, CurrentRef]:

@@ -1,6 +1,5 @@
 """The input of a session as memories, beside the state before it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,7 +17,7 @@ from eunoe.workers.update.memories import (
     speakers_of,
     summary_memories,
 )
-from eunoe.workers.update.reads import read_holding, read_memory_stats, read_steps
+from eunoe.workers.update.reads import read_memory_stats, read_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +33,6 @@ class SessionMemories:
     speakers: tuple[str, ...]
     left_out: int
     """Number of these speakers, from the first, whose names are left out of the vectors of the session's memories."""
-    holding: Mapping[str, int]
-    """Speaker → number of current memories before the session."""
 
 
 async def read_session_memories(store: StateStore, work: Work[Gathered], arranged: SessionInput) -> SessionMemories:
@@ -50,7 +47,7 @@ async def read_session_memories(store: StateStore, work: Work[Gathered], arrange
     there = sum(step.kind is ChangeKind.ADDED for row in steps.values() for step in row.steps)
     sentences = [] if arranged.formed is None else summary_memories(arranged.formed, there + len(insights))
     own = [*(memory for memory, _ in insights), *sentences]
-    speakers = speakers_of(before, own)
+    speakers = speakers_of(before.speakers, own)
     return SessionMemories(
         proposals=tuple(Proposal(memory, insight) for (memory, _), insight in zip(insights, proposed, strict=True)),
         sentences=tuple(sentences),
@@ -59,7 +56,6 @@ async def read_session_memories(store: StateStore, work: Work[Gathered], arrange
         steps=steps.get(work.number),
         speakers=speakers,
         left_out=names_left_out(steps.get(work.number), speakers, own),
-        holding=await read_holding(store, work.key, before),
     )
 
 

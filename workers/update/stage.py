@@ -118,7 +118,7 @@ class UpdateStage:
         named = [id_ for proposal in new.proposals for id_ in proposal.insight.replaces]
         await reader.read(life, [*named, *await reader.said_before(memories)])
         apply_proposals(life, [await self._with_restatements(reader, life, proposal) for proposal in new.proposals])
-        pairs, are_all = await reader.pairs(life, new.sentences, new.holding, new.speakers)
+        pairs, are_all = await reader.pairs(life, new.sentences, new.before.holding, new.speakers)
         if work.late:
             return life, await self._add_late(life, new.sentences, pairs)
         reached = take_fitting(pairs, await self._reached(reader, life, new.proposals), self._settings)
@@ -141,7 +141,7 @@ class UpdateStage:
         added = sum(life.was_added(memory.memory_id) for memory in life.touched)
         every = self._settings.consolidate_every
         if is_due(new.before.memories, new.before.memories + added, every):
-            pairs = await reader.alike(life, every, new.holding, new.speakers)
+            pairs = await reader.alike(life, every, new.before.holding, new.speakers)
             first = FusionPlace(work.key, work.number, merges, added)
             apply_fusions(life, offered(pairs, self._settings.restating), first, new.known_from)
 
@@ -210,7 +210,7 @@ class UpdateStage:
             session=work.state_session,
             known_from=new.known_from if brings_news else new.before.known_from,
             speakers=new.speakers,
-            holding=holding_after(new.holding, life),
+            holding=holding_after(new.before.holding, life),
         )
         steps = SessionSteps(
             session=work.number,

@@ -131,6 +131,7 @@ async def _task(node: inputs.NodeInput, name: str, dependencies: Dependencies) -
         news=node.new,
         drop=node.drop,
         descendants=node.entries,
+        current=node.entries - len(node.drop),
         speakers=(),
         centroid=np.asarray(vectors, np.float32).sum(axis=0),
     )

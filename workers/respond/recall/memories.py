@@ -57,7 +57,7 @@ class MemorySearch:
         sparse = query_vector(query.terms, frequencies, stats.memories)
         first = await self.search.find(Collection.MEMORIES, query, sparse)
         found = await self._stored(query.key, first)
-        there = holding if stats.holding is None else min(holding, sum(stats.holding.values()))
+        there = min(holding, sum(stats.holding.values()))
         lacking = there - len(current_only(found))
         if lacking > 0 and len(first) >= self.search.settings.candidates:
             found += await self._deeper(query, sparse, {hit.id for hit in first}, lacking)

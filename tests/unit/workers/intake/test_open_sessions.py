@@ -162,26 +162,6 @@ async def test_each_session_is_idle_by_itself():
     assert await pipeline.log_positions.due(partition, START + timedelta(days=1), 10) == []
 
 
-OLD_OPEN = (
-    '{"session":3,"is_open":true,"session_id":"s","continues":1,"lines":2,"size":40,"last_utterance_id":"u9",'
-    '"last_log_time":"2026-01-01T00:00:09Z","remembered":9,"turn":5,"turn_before":3}'
-)
-OLD_CLOSED = (
-    '{"session":3,"is_open":false,"session_id":null,"continues":null,"lines":0,"size":0,"last_utterance_id":"u9",'
-    '"last_log_time":"2026-01-01T00:00:09Z","remembered":9,"turn":5,"turn_before":3}'
-)
-
-
-def test_the_state_of_one_open_session_is_still_read():
-    head = Head.from_json(OLD_OPEN)
-    (session,) = head.open
-    assert (head.opened, head.closed, head.turns, session.turns) == (3, 2, (4, 5), (4, 5))
-    assert (session.session_id, session.continues, session.row(1)) == ("s", 1, "000001")
-    assert Head.from_json(head.model_dump_json()) == head
-    done = Head.from_json(OLD_CLOSED)
-    assert (done.opened, done.closed, done.open, done.turns) == (3, 3, (), ())
-
-
 CHATS = st.sampled_from(["a", "b", "c", None])
 STEPS = st.lists(st.tuples(st.sampled_from(["say", "ask", "probe", "end"]), CHATS), max_size=30)
 

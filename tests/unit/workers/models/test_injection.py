@@ -49,7 +49,7 @@ def prompts(name: str, text: str) -> Iterator[Prompt]:
     insight = Insight(kind=InsightKind.NEW, speaker=name, text=text, evidence=lines)
     yield question_prompt(lines, 2000)
     yield blend_prompt(BlendContext(lines, (memory("1a", text, speaker=name),), (insight,), 2000, 2))
-    node = AggregateTask("n", text, (text, f"{text} again"), (f"once {text}",), 3, (name,), np.ones(3, np.float32))
+    node = AggregateTask("n", text, (text, f"{text} again"), (f"once {text}",), 3, 2, (name,), np.ones(3, np.float32))
     yield aggregate_prompt(AggregateContext((node,), 160))
     row = Row(1, name, text, AT, ("u1",))
     task = ReplyTask(name, lines[1], (row,), make_context([write_row(row)], (), [row]), ("Ann", name), text)
@@ -142,7 +142,7 @@ def memory_prompts(name: str, text: str, other: str) -> dict[str, tuple[Prompt, 
     rows = rows_of(lines, [Span(first=0, last=0), Span(first=1, last=2)], 600)
     old, new = memory("1a", text, speaker=name), memory("2a", other, speaker=name)
     old, new = (one.model_copy(update={"evidence": lines}) for one in (old, new))
-    node = AggregateTask("n", text, (text, other), (f"once {other}",), 3, (name,), np.ones(3, np.float32))
+    node = AggregateTask("n", text, (text, other), (f"once {other}",), 3, 2, (name,), np.ones(3, np.float32))
     return {
         "segment": (segment_prompt(SegmentContext(rows, "utterance")), 2),
         "summarize": (summarize_prompt(SummarizeContext(lines, 1, 2000, 8)), 3),

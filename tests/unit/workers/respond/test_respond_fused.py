@@ -1,6 +1,7 @@
 """Strategies `current`, `insight` and `fused`: which memories and utterances are shown, and which never."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -115,8 +116,9 @@ class Shelf:
         stats = SegmentStats(segments=len(self.segments), session=9, speakers=SPEAKERS)
         writes = [Put.of(SEGMENTS, one.segment_id, one) for one in self.segments]
         await self._commit(COMPRESS, [*writes, Put.of(SEGMENT_STATS, SEGMENT_STATS, stats)])
-        kept = MemoryStats(memories=len(self.memories), session=9, speakers=SPEAKERS)
         held = [one for one in self.memories if one.ending is None]
+        holding = Counter(one.speaker for one in held)
+        kept = MemoryStats(memories=len(self.memories), session=9, speakers=SPEAKERS, holding=holding)
         refs = [(one.memory_id, CurrentRef(session=one.session, index=one.index, speaker=one.speaker)) for one in held]
         rows = [
             *(Put.of(MEMORIES, one.memory_id, one) for one in self.memories),

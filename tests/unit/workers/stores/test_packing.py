@@ -118,9 +118,3 @@ def test_sums_keep_their_length() -> None:
     found = decode_vectors([encode_sum(total).model_dump_json()], KEY, 256)[0]
     assert np.abs(found - total).max() <= np.abs(total).max() / 254 + 1e-5
     assert not decode_vectors([encode_sum(np.zeros(256, np.float32)).model_dump_json()], KEY, 256)[0].any()
-
-
-def test_vectors_of_an_earlier_version_are_read() -> None:
-    row = np.arange(4, dtype="<f4")
-    text = json.dumps({"dense": urlsafe_b64encode(row.tobytes()).decode()})
-    assert decode_vectors([text], KEY, 4)[0].tolist() == row.tolist()

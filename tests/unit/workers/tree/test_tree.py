@@ -213,7 +213,7 @@ def test_a_task_tells_what_is_new_and_what_must_go():
 
 
 def test_a_tree_that_was_read_while_it_changed_is_read_again_not_walked_for_ever():
-    above = TreeNode(node_id="a", parent="b", depth=1, children=("b",), descendants=1)
-    below = TreeNode(node_id="b", parent="a", depth=2, children=("a",), descendants=1)
+    above = TreeNode(node_id="a", parent="b", depth=1, children=("b",), descendants=1, current=1)
+    below = TreeNode(node_id="b", parent="a", depth=2, children=("a",), descendants=1, current=1)
     with pytest.raises(TornRead):
         ancestors_of(above, {"a": above, "b": below})

@@ -11,7 +11,7 @@ from eunoe.schemas.errors import AnswerInvalid
 from eunoe.workers.models.questions.answer_forms import SummaryRow
 from eunoe.workers.models.questions.recording import RecordedModel
 from eunoe.workers.text.tokens import count_tokens
-from eunoe.workers.tree.aggregates import ALSO, ELSEWHERE, FORMERLY, AggregateTask
+from eunoe.workers.tree.aggregates import ALSO, ELSEWHERE, FORMERLY, AggregateTask, before
 from eunoe.workers.tree.model import ModelAggregator
 from eunoe.workers.tree.offline import OfflineAggregator, around_centroid
 from eunoe.workers.tree.prompt import (
@@ -38,7 +38,8 @@ async def task(
     id_: str = "n",
 ) -> AggregateTask:
     rows = await HashEmbedder().embed([*text.splitlines(), *news] or ["nothing"])
-    return AggregateTask(id_, text, news, drop, max(len(news), 2), speakers, rows.sum(axis=0))
+    current = len(news) or int(bool(before(text)))
+    return AggregateTask(id_, text, news, drop, max(len(news), 2), current, speakers, rows.sum(axis=0))
 
 
 async def test_an_extract_keeps_the_sentences_around_the_centroid_in_their_order():
@@ -84,8 +85,8 @@ async def test_an_extract_keeps_what_a_new_entry_says_in_the_words_of_an_ended_o
 
 
 async def test_what_other_entries_say_leaves_the_extract_and_is_told_from_what_no_longer_holds():
-    before = await task(text="Ann paints\nAnn rows", news=("Ann rows and paints",))
-    (made,) = await OFFLINE.aggregate([replace(before, said_anew=("Ann paints",), left=("Ann rows",))], ())
+    kept = await task(text="Ann paints\nAnn rows", news=("Ann rows and paints",))
+    (made,) = await OFFLINE.aggregate([replace(kept, said_anew=("Ann paints",), left=("Ann rows",))], ())
     assert made.text == "Ann rows and paints"
     (gone,) = await OFFLINE.aggregate([replace(await task(text="Ann rows"), left=("Ann rows",))], ())
     assert gone.text == f"{ELSEWHERE}Ann rows"
@@ -178,8 +179,8 @@ def test_a_summary_is_neither_empty_nor_long(text, fault):
 async def test_what_is_wrong_twice_falls_back_node_by_node():
     said = {"first": "theme 1", "third": "", "fourth": "theme 4"}
     model = FakeModel(lambda number, row: said.get(row.partition("Said before: ")[2].split(" ")[0]))
-    before = ("first", "second", "third", "fourth")
-    tasks = [await task(text, id_=text, news=(f"entry of {text}",)) for text in before]
+    nodes = ("first", "second", "third", "fourth")
+    tasks = [await task(text, id_=text, news=(f"entry of {text}",)) for text in nodes]
     made = await ModelAggregator(model, OFFLINE, SETTINGS).aggregate(tasks, ())
     assert [one.text for one in made] == ["theme 1", "second\nentry of second", "third\nentry of third", "theme 4"]
     assert [one.made_by.fallback for one in made] == [False, True, True, False]
@@ -217,8 +218,8 @@ async def test_nobody_is_asked_about_a_node_below_which_nothing_is_known_to_hold
     assert model.calls == 0
 
 
-@pytest.mark.parametrize(("current", "asked"), [(0, 0), (1, 1), (None, 1)])
-async def test_a_node_is_asked_about_where_something_holds_below_it(current: int | None, asked: int):
+@pytest.mark.parametrize(("current", "asked"), [(0, 0), (1, 1)])
+async def test_a_node_is_asked_about_where_something_holds_below_it(current: int, asked: int):
     model = FakeModel()
     ended = replace(await task(text="Ann has a cold", drop=("Ann has a cold",)), current=current)
     await ModelAggregator(model, OFFLINE, SETTINGS).aggregate([ended], ())

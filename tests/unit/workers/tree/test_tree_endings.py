@@ -1,6 +1,5 @@
 """What ends below a node: repetitions, what other entries say too, and what no longer holds."""
 
-import json
 import random
 
 from hypothesis import given, settings
@@ -115,23 +114,6 @@ async def test_nobody_is_asked_about_a_node_below_which_all_has_ended():
     assert not nodes[top].made_by.fallback
     await grove.apply(changed(4, [memory(4, 0, "Ann has a bad cold again")]))
     assert "Said nothing before. New: e1." in model.prompts[-1].user
-
-
-async def test_a_tree_of_an_earlier_version_is_read_and_grows():
-    grove = Grove(TreeSettings(early_threshold=0.1))
-    cold, throat = memory(1, 0, "Ann has a bad cold"), memory(1, 1, "Ann has a bad cold and throat")
-    await grove.apply(changed(1, [cold, throat]))
-    rows = grove.store._tables["tree", KEY, "nodes"]
-    for id_, row in rows.items():
-        document = json.loads(row)
-        document.pop("current", None)
-        rows[id_] = json.dumps(document)
-    grove.language = model = FakeModel()
-    await grove.apply(changed(2, [memory(2, 0, "Ann has a bad cold again")], [cold]))
-    nodes = await read_tree(grove.store, KEY)
-    (top,) = nodes[ROOT].children
-    assert (nodes[top].current, nodes[top].text) == (None, "summary 1")
-    assert model.calls == 1
 
 
 WORDS = ("ann", "lyon", "oslo", "cat", "dog", "house", "cello", "concert", "gym", "cold", "river", "boat", "hall")

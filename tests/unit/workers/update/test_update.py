@@ -25,7 +25,6 @@ from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.text.terms import query_vector, terms
 from eunoe.workers.update.gathering import arrange, missing
-from eunoe.workers.update.memories import MemoryStats
 from eunoe.workers.update.offline import OfflineOperator
 from eunoe.workers.update.reads import (
     all_memories,
@@ -35,7 +34,6 @@ from eunoe.workers.update.reads import (
 )
 from eunoe.workers.update.settings import UpdateSettings
 from eunoe.workers.update.stage import UpdateStage
-from eunoe.workers.update.tables import STATS
 from tests.support.in_memory import START, HashEmbedder, Stores, ended, make_pipeline, utterance
 from tests.support.updates import current_memories
 
@@ -266,24 +264,10 @@ def spoken(session: int, said: list[tuple[str, int]]) -> MemoriesFormed:
     return formed(session).model_copy(update={"drafts": tuple(drafts)})
 
 
-async def uncounted(room: Room) -> None:
-    """Let the conversation be one of a time when it was not counted what holds."""
-    rows = next(rows for name, rows in room.stores.state._tables.items() if name[-1] == STATS)
-    stats = MemoryStats.from_json(rows[STATS])
-    rows[STATS] = stats.model_copy(update={"holding": None}).to_json()
-
-
-@given(TALK, st.integers(0, 5), st.sampled_from([1, 6, 160]))
-async def test_it_is_counted_what_holds_and_a_conversation_that_was_not_counted_goes_on_the_same(talk, at, max_pairs):
-    settings = UpdateSettings(max_pairs=max_pairs, linked=False)
-    rooms = (Room(settings), Room(settings))
+@given(TALK, st.sampled_from([1, 6, 160]))
+async def test_it_is_counted_what_holds(talk, max_pairs):
+    room = Room(UpdateSettings(max_pairs=max_pairs, linked=False))
     for session, said in enumerate(talk, 1):
-        for room in rooms:
-            await room.hear(spoken(session, said))
-            stats = await read_memory_stats(room.stores.state, KEY)
-            holding = Counter(memory.speaker for memory in await current_memories(room.stores.state, KEY))
-            assert stats.holding == holding
-        if session == at:
-            await uncounted(rooms[1])
-    if at != len(talk):
-        assert rooms[0].everything() == rooms[1].everything()
+        await room.hear(spoken(session, said))
+        stats = await read_memory_stats(room.stores.state, KEY)
+        assert stats.holding == Counter(memory.speaker for memory in await current_memories(room.stores.state, KEY))
