@@ -42,7 +42,7 @@ def state_store(
     """
     found = open_cold_store(settings)
     cold = None if found is None else ColdAccess(found, thaws=thaws)
-    return RedisStore(redis, keys, data_keys=data_keys, packs=settings.redis_pack, cold=cold)
+    return RedisStore(redis, keys, data_keys=data_keys, cold=cold)
 
 
 def open_cold_store(settings: Settings) -> ColdStore | None:

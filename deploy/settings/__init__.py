@@ -65,10 +65,6 @@ class Settings(StageSettings, BaseSettings):
     redis_wait_ms: Annotated[int, Tier.TUNE] = Field(
         default=1000, ge=1, le=5000, description="How long to wait for them before the writes are tried again"
     )
-    redis_pack: Annotated[bool, Tier.TUNE] = Field(
-        default=True,
-        description="Store documents packed; false while processes run beside it that cannot read them yet",
-    )
     qdrant_url: Annotated[str | None, Tier.SET] = Field(
         default=None, repr=False, description="http:// or https:// URL of Qdrant's REST API"
     )

@@ -67,13 +67,12 @@ def outbox_group(scope: Scope) -> DocumentGroup:
 class SealedDocuments:
     """Packs, seals and opens documents.
 
-    ``keys`` `None`: new ones are not sealed, and sealed ones are waited for. ``packs``: whether new ones are packed.
+    ``keys`` `None`: new ones are not sealed, and sealed ones are waited for.
     """
 
-    def __init__(self, keys: CachedKeys | None, store: str, *, packs: bool) -> None:
+    def __init__(self, keys: CachedKeys | None, store: str) -> None:
         self._keys = keys
         self._store = store
-        self._packs = packs
         # asks of one conversation read the same segments again, and unpacking them is a seventh of their time
         self._unpacked: CacheBySize[tuple[bytes, str], str] = CacheBySize(UNPACKED_BYTES, "unpacked documents")
 
@@ -105,8 +104,9 @@ class SealedDocuments:
         plain = packed if isinstance(packed, bytes) else packed.encode()
         return name, _head(key) + seal(key, plain, (group.conversation, group.name, name), deflate=False)
 
-    def _packed(self, group: DocumentGroup, text: str, id_: str) -> Stored:
-        return PACKER.pack(text, id_) if self._packs and not group.brief else text
+    @staticmethod
+    def _packed(group: DocumentGroup, text: str, id_: str) -> Stored:
+        return text if group.brief else PACKER.pack(text, id_)
 
     async def names(self, group: DocumentGroup, ids: Sequence[str]) -> Sequence[str]:
         """The ids under which documents of a group may be stored: sealed ones first, then plain ones."""

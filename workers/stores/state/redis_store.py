@@ -50,8 +50,7 @@ class RedisStore:
     """`StateStore` and `ParkingLot`.
 
     ``request_ttl_s``: the time to live of the ledger of one request, in seconds. ``data_keys``: the keys that documents
-    are sealed with; `None`: they are plain. ``packs``: whether new ones are packed. ``cold``: the store of
-    conversations that are idle.
+    are sealed with; `None`: they are plain. ``cold``: the store of conversations that are idle.
     """
 
     def __init__(
@@ -61,11 +60,10 @@ class RedisStore:
         *,
         request_ttl_s: int = REQUEST_TTL_S,
         data_keys: CachedKeys | None = None,
-        packs: bool = True,
         cold: ColdAccess | None = None,
     ) -> None:
         self._redis = RedisConnection(client)
-        self.documents = SealedDocuments(data_keys, f"Redis at {self._redis.host}", packs=packs)
+        self.documents = SealedDocuments(data_keys, f"Redis at {self._redis.host}")
         self.cold = ColdConversations(self._redis, keys, cold)
         self._keys = keys
         self._request_ttl_ms = request_ttl_s * 1000
