@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from eunoe.schemas.decisions import Collection, Point, SparseVector, digest_of_text
+from eunoe.schemas.decisions import Collection, Point, SparseVector
 
 Json = Mapping[str, Any]
 DENSE: Final = "dense"
@@ -31,11 +31,9 @@ def born_of(payload: Json) -> int:
 
 
 def digest_of(payload: Json) -> str:
-    """The digest of a point's text; points from before there were digests have the text. "" where there is neither."""
-    digest, text = payload.get("digest"), payload.get("text")
-    if isinstance(digest, str):
-        return digest
-    return digest_of_text(text) if isinstance(text, str) else ""
+    """The digest of a point's text; "" where it names none."""
+    found = payload.get("digest")
+    return found if isinstance(found, str) else ""
 
 
 def point_of(collection: Collection, stored: Json) -> Point | None:
@@ -48,10 +46,10 @@ def point_of(collection: Collection, stored: Json) -> Point | None:
             key=payload["key"],
             born=payload["born"],
             seq=payload["seq"],
-            text=payload.get("text", ""),
+            text="",
             dense=np.asarray(vectors[DENSE], "<f4").tobytes(),
             sparse=_sparse(vectors.get(SPARSE)),
-            digest=payload.get("digest"),
+            digest=payload["digest"],
         )
     except (LookupError, ValueError, TypeError):
         return None

@@ -127,9 +127,7 @@ class QdrantIndex:
 
     async def digests(self, collection: Collection, key: str) -> Mapping[str, str]:
         """Every point of a conversation: id → digest of its text."""
-        return {
-            id_: digest_of(payload) async for id_, payload in self._payloads(collection, key, None, "digest", "text")
-        }
+        return {id_: digest_of(payload) async for id_, payload in self._payloads(collection, key, None, "digest")}
 
     async def _payloads(
         self, collection: Collection, key: str, ids: Sequence[str] | None, *fields: str
