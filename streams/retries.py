@@ -19,10 +19,7 @@ RETRY_HEADER: Final = "eunoe-retry"
 LATE_HEADER: Final = "eunoe-late"
 """``1`` on events of a late session."""
 FOR_FOLLOWERS: Final = (RETRY_HEADER, b"followers")
-"""The header of a record that is for those who follow a topic, and for no stage: it names one that there is not.
-
-So stages pass over it before they decode it, also those of an earlier version, which do not know its type.
-"""
+"""The header of a record that is for those who follow a topic: it names no stage, so all pass over it undecoded."""
 
 _RETRY = re.compile(rb"([a-z-]{1,40})(?::(\d{1,18}))?")
 

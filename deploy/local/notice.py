@@ -30,9 +30,9 @@ class StackUrls(Value):
     pid: int
     """Id of the process that owns the servers."""
     erasures: str | None = None
-    """File of the ledger of erasures; `None` where the stack was started by an earlier version."""
+    """File of the ledger of erasures."""
     keys: str | None = None
-    """File of the key store; `None` where text is stored plain: in a temporary directory, or by an earlier version."""
+    """File of the key store; `None` where text is stored plain: in a temporary directory."""
     kek_file: str | None = None
     """File of the operator's key that wraps the keys in it."""
     cold: str | None = None

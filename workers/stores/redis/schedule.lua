@@ -6,7 +6,7 @@ local function less(a, b)
   return #a < #b or (#a == #b and a < b)
 end
 local last = redis.call('HGET', KEYS[2], ARGV[1])
--- a document of an earlier version has no number
+-- a damaged document has no number, and is replaced
 if last and less(ARGV[4], string.match(last, '"number":(%d+)}$') or '0') then
   return 0
 end
