@@ -11,7 +11,6 @@ from eunoe.schemas.model_ports import LanguageModel, Prompt
 from eunoe.workers.models.questions.answer_forms import SummariesForm, SummaryRow
 from eunoe.workers.stores.state.memory_store import MemoryStore
 from eunoe.workers.stores.vectors.memory_index import MemoryIndex
-from eunoe.workers.tree.entries import EntrySource, MemoryEntries
 from eunoe.workers.tree.model import ModelAggregator
 from eunoe.workers.tree.nodes import ROOT, TreeNode
 from eunoe.workers.tree.offline import OfflineAggregator
@@ -77,18 +76,16 @@ class Grove:
     language: LanguageModel | None = None
     store: MemoryStore = field(default_factory=MemoryStore)
     index: MemoryIndex = field(default_factory=MemoryIndex)
-    source: EntrySource = field(default_factory=MemoryEntries)
 
     @property
     def stage(self) -> TreeStage:
         offline = OfflineAggregator(HashEmbedder(), self.settings)
         aggregator = offline if self.language is None else ModelAggregator(self.language, offline, self.settings)
-        return TreeStage(self.store, self.source, HashEmbedder(), aggregator, self.settings)
+        return TreeStage(self.store, HashEmbedder(), aggregator, self.settings)
 
     async def apply(self, event: MemoriesChanged) -> Decision:
         work = Work(key=event.key, events=(event,), number=event.session, log_time=START)
         decision = await self.stage.decide(work)
-        assert isinstance(decision, Decision)
         commit = Commit(expect=event.session - 1, applied=event.session, writes=decision.writes)
         assert await self.store.commit(Scope(stage="tree", key=event.key), commit)
         await self.index.upsert(decision.points)

@@ -6,7 +6,6 @@ from typing import Final
 
 import orjson
 
-from eunoe.schemas.decisions import Scope
 from eunoe.schemas.documents import read_document, reading_raw
 from eunoe.schemas.events import Line
 from eunoe.schemas.memory import Segment
@@ -19,7 +18,6 @@ from eunoe.workers.stores.documents.term_counts import read_numbers
 __all__ = [
     "LineFeatures",
     "SegmentStats",
-    "compressed_session",
     "read_frequencies",
     "read_last_line",
     "read_line_features",
@@ -35,11 +33,6 @@ __all__ = [
 _DATE_CHARS: Final = len("2026-01-02")
 SEGMENT_PAGE: Final = 32
 """Segments read at once where their number is not known."""
-
-
-async def compressed_session(store: StateStore, key: str) -> int:
-    """The last session applied by `compress`; 0 if none."""
-    return await store.applied(Scope(NAME, key))
 
 
 async def read_stats(store: StateStore, key: str) -> SegmentStats:

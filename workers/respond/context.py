@@ -217,7 +217,7 @@ def pack(
     ranked: Sequence[T],
     budget_tokens: int,
     lay_out: Callable[[Sequence[T]], Context],
-    shorter: Callable[[T], T | None],
+    shorter: Callable[[T], T | None] = lambda candidate: None,
     least: Callable[[T], int] = lambda candidate: 0,
     hidden: Sequence[LeftOut] = (),
 ) -> Context:

@@ -32,7 +32,7 @@ def recall_sources(dependencies: Dependencies) -> Mapping[Strategy, RecallSource
         dependencies.settings.of(TreeRecallSettings),
         dependencies.settings.of(TreeSettings),
     )
-    tree = TreeSource(store, TreeRecall(store, index, embedder, recall_settings), tree_settings.unit)
+    tree = TreeSource(store, TreeRecall(store, index, embedder, recall_settings))
     aggregates_stand = tree_settings.ask_model and recall_settings.aggregates_stand
     return {
         Strategy.SEGMENT: SegmentSource(store, search, parse_segment),

@@ -2,10 +2,9 @@
 
 from eunoe.workers.stage import Dependencies, Stage
 from eunoe.workers.tree.aggregates import Aggregator
-from eunoe.workers.tree.entries import MemoryEntries, SegmentEntries
 from eunoe.workers.tree.model import ModelAggregator
 from eunoe.workers.tree.offline import OfflineAggregator
-from eunoe.workers.tree.settings import TreeSettings, TreeUnit
+from eunoe.workers.tree.settings import TreeSettings
 from eunoe.workers.tree.stage import TreeStage
 
 
@@ -19,5 +18,4 @@ def aggregator_of(dependencies: Dependencies) -> Aggregator:
 def build(dependencies: Dependencies) -> Stage:
     """The stage over these ports."""
     settings = dependencies.settings.of(TreeSettings)
-    source = MemoryEntries() if settings.unit is TreeUnit.MEMORIES else SegmentEntries(dependencies.store)
-    return TreeStage(dependencies.store, source, dependencies.embedder, aggregator_of(dependencies), settings)
+    return TreeStage(dependencies.store, dependencies.embedder, aggregator_of(dependencies), settings)

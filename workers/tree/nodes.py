@@ -19,7 +19,7 @@ ROOT = "root"
 
 
 class TreeNode(Value):
-    """A node: a leaf holds one entry (a memory or a segment), an inner node the aggregate of those below it.
+    """A node: a leaf holds one memory, an inner node the aggregate of those below it.
 
     The root has children, but neither text nor vector (MemTree, section 3).
     """
@@ -34,7 +34,7 @@ class TreeNode(Value):
     """Number of leaves below it; 0 for a leaf."""
     text: str = ""
     entry: Identifier | None = None
-    """The id of the memory (or segment) that a leaf holds."""
+    """The id of the memory that a leaf holds."""
     ended: bool = False
     """Whether the leaf's memory has ended."""
     said_by: Identifier | None = absent()

@@ -16,7 +16,7 @@ from eunoe.workers.text.terms import query_vector
 from eunoe.workers.tree.loading import TreeReader
 from eunoe.workers.tree.nodes import NAME, NODES, ROOT, TERMS, VECTORS, LeafFrequency, TreeNode, TreeStats
 from eunoe.workers.tree.retrieve import NodeScores, TreeHit, ancestors_of, collapse, may_stand, rank_nodes
-from eunoe.workers.tree.settings import TreeRecallSettings, TreeSettings, TreeUnit
+from eunoe.workers.tree.settings import TreeRecallSettings, TreeSettings
 from eunoe.workers.tree.tree import DIGITS, Vector
 
 __all__ = [
@@ -24,7 +24,6 @@ __all__ = [
     "TreeRecall",
     "TreeRecallSettings",
     "TreeSettings",
-    "TreeUnit",
     "entries_below",
     "read_leaf_frequencies",
     "read_tree",

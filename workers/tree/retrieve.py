@@ -21,7 +21,7 @@ class TreeHit:
 
     node_id: str
     entry: str | None
-    """The id of the memory (or segment) of a leaf; `None` for an aggregate."""
+    """The id of the memory of a leaf; `None` for an aggregate."""
     score: float
     depth: int
     text: str

@@ -1,24 +1,13 @@
 """Settings of stage `tree`."""
 
-from enum import StrEnum
-
 from pydantic import Field
 
 from eunoe.schemas.base import Value
 
 
-class TreeUnit(StrEnum):
-    """The entries that leaves hold."""
-
-    MEMORIES = "memories"
-    SEGMENTS = "segments"
-
-
 class TreeSettings(Value):
     """Growth of the tree, and the length of its aggregates."""
 
-    unit: TreeUnit = TreeUnit.MEMORIES
-    """Entries of the leaves: memories or segments."""
     early_threshold: float = Field(default=0.3, gt=0, le=1)
     """Base threshold until the conversation has enough pairs to compute its own; 0.4 suits MiniLM."""
     sample: int = Field(default=100, ge=2, le=1000)

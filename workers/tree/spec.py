@@ -25,7 +25,7 @@ SPEC = StageSpec(
     reply_settings={"tree_recall": TreeRecallSettings},
     models=(ModelKind.EMBEDDING, ModelKind.LANGUAGE),
     tables=TABLES,
-    reads=("compress", "update"),
+    reads=("update",),
     on_failure=skip_session(NAME),
     restore_points=restore_points,
 )

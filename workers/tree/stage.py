@@ -7,7 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from eunoe.schemas.decisions import Decision, Outcome, Wait, Work
+from eunoe.schemas.decisions import Decision, Work
 from eunoe.schemas.memory import MemoriesChanged
 from eunoe.schemas.model_ports import Embedder, Vectors
 from eunoe.schemas.ports import StateStore
@@ -17,7 +17,7 @@ from eunoe.workers.text.names import first_speakers, without_names
 from eunoe.workers.text.terms import terms
 from eunoe.workers.tree.aggregates import Aggregator, tasks_of
 from eunoe.workers.tree.ending import load_current, mark_ended
-from eunoe.workers.tree.entries import EntrySource
+from eunoe.workers.tree.entries import entry_changes
 from eunoe.workers.tree.loading import TreeReader
 from eunoe.workers.tree.nodes import TERMS, VECTORS, LeafFrequency, TreeStats
 from eunoe.workers.tree.reads import read_leaf_frequencies
@@ -34,22 +34,18 @@ class TreeStage:
     def __init__(
         self,
         store: StateStore,
-        source: EntrySource,
         embedder: Embedder,
         aggregator: Aggregator,
         settings: TreeSettings,
     ) -> None:
         self._store = store
-        self._source = source
         self._embedder = embedder
         self._aggregator = aggregator
         self._settings = settings
 
-    async def decide(self, work: Work[MemoriesChanged]) -> Outcome:
+    async def decide(self, work: Work[MemoriesChanged]) -> Decision:
         """Decide the changed documents and points; raises `Unavailable` if a server is unavailable."""
-        changes = await self._source.changes(work.event)
-        if isinstance(changes, Wait):
-            return changes
+        changes = entry_changes(work.event)
         reader = TreeReader(self._store, work.key, self._embedder.dimensions)
         known = await reader.leaves([entry.id for entry in changes.entries])
         changes = replace(changes, entries=tuple(entry for entry in changes.entries if entry.id not in known))

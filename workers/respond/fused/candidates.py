@@ -139,13 +139,13 @@ class CandidateScores:
         """
         found = []
         for node in nodes:
-            tokens = tokens_of(node.rows)
-            ids = [id_ for row in node.rows for id_ in row.cites if id_ in self.best]
+            tokens = tokens_of((node.row,))
+            ids = [id_ for id_ in node.row.cites if id_ in self.best]
             fit = sum(self.best[id_] for id_ in ids) / len(ids) if ids else 0.0
             score = fit - self.length * math.log(tokens)
             source = node_source(node).model_copy(update={"score": round(score, 6)})
             order = (*node.last_place, END_OF_SESSION, BEHIND_UTTERANCE)
-            found.append(PackedUnit(score, order, node.rows, source, tokens, is_extract=True))
+            found.append(PackedUnit(score, order, (node.row,), source, tokens, is_extract=True))
         return found
 
     def insights(self, query: Query) -> list[PackedUnit]:

@@ -99,7 +99,7 @@ class CurrentSource:
         hits = await self.search.find(query, self.limit)
         found = current_only(hits)[: self.limit]
         shown = [show_memory(memory, score, Strategy.CURRENT, query.at) for memory, score in found]
-        return pack(shown, query.budget_tokens, lay_out_memories, _no_shorter, hidden=_hidden(hits, found))
+        return pack(shown, query.budget_tokens, lay_out_memories, hidden=_hidden(hits, found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class InsightSource:
         hidden = _hidden(list(hits.values()), found)
         shown = [show_insight(insight, query.session, place) for place, insight in enumerate(insights)]
         shown = shown[::-1] + [show_memory(memory, score, Strategy.INSIGHT, query.at) for memory, score in refined]
-        return pack(shown, query.budget_tokens, lay_out_memories, _no_shorter, hidden=hidden)
+        return pack(shown, query.budget_tokens, lay_out_memories, hidden=hidden)
 
 
 def _hidden(hits: Sequence[tuple[Memory, float]], shown: Sequence[tuple[Memory, float]]) -> list[LeftOut]:
@@ -198,8 +198,3 @@ def lay_out_memories(shown: Sequence[ShownMemory]) -> Context:
         rows.append(replace(one.row, number=len(rows) + 1))
         printed.append(write_row(rows[-1]))
     return make_context(printed, [one.source for one in ordered], rows)
-
-
-def _no_shorter(shown: ShownMemory) -> ShownMemory | None:
-    """`None`: a memory is one sentence and cannot be shortened."""
-    return None

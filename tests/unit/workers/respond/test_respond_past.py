@@ -161,11 +161,11 @@ def test_leaves_that_say_the_same_are_shown_once_as_the_current_one_with_all_tha
     rows = [memory_row(0, memory(name, "Ann lives in Lyon.", cites=cites), SAID) for name, cites in SAYS_SO.items()]
     rows[0] = replace(rows[0], is_current=False, past="held until 4 March 2026")
     nodes = [
-        ShownNode(TreeHit(name, name, 0.5, 2, row.text, 1), (memory(name, row.text),), (row,))
+        ShownNode(TreeHit(name, name, 0.5, 2, row.text, 1), (memory(name, row.text),), row)
         for name, row in zip(SAYS_SO, rows, strict=True)
     ]
     (node,) = without_repeats(nodes)
-    assert node.rows == (replace(rows[1], cites=("u1", "u3", "u5")),)
+    assert node.row == replace(rows[1], cites=("u1", "u3", "u5"))
 
 
 SAYS_SO = {"a": "u1", "b": "u3", "c": "u5"}

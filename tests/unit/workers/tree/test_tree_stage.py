@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from eunoe.schemas.decisions import Collection, Commit, Put, Scope, Wait, Work
+from eunoe.schemas.decisions import Collection, Commit, Put, Scope
 from eunoe.schemas.errors import StateDamaged
-from eunoe.schemas.events import Provenance
-from eunoe.schemas.identity import derive_id
-from eunoe.schemas.memory import MemoriesChanged, Segment
+from eunoe.schemas.memory import MemoriesChanged
 from eunoe.streams.codec import encode
 from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
 from eunoe.streams.record import Message
@@ -21,12 +19,11 @@ from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stores.state.memory_store import MemoryLogPositions, MemoryStore
-from eunoe.workers.tree.entries import SegmentEntries
 from eunoe.workers.tree.loading import TreeReader, encode_sum
 from eunoe.workers.tree.nodes import ROOT, SUMS, VECTORS
 from eunoe.workers.tree.reads import entries_below, read_tree
 from eunoe.workers.tree.settings import TreeSettings
-from tests.support.in_memory import START, Clock
+from tests.support.in_memory import Clock
 from tests.support.tree import KEY, FakeModel, Grove, changed, check_tree, ended, memory
 
 TOPICS = ("garden roses tulips soil", "train ticket Oslo night", "violin lesson concert bow", "bread oven flour yeast")
@@ -236,29 +233,3 @@ async def test_what_an_aggregate_rests_on_can_be_listed():
     everything = await entries_below(grove.store, KEY, ROOT, 100)
     assert len(set(everything)) == 30
     assert len(await entries_below(grove.store, KEY, ROOT, 7)) == 7
-
-
-async def test_segments_may_be_the_leaves_when_compress_has_them():
-    store = MemoryStore()
-    grove = Grove(store=store, source=SegmentEntries(store))
-    event = changed(1, [memory(1, 0, "Ann rows")])
-    work = Work(key=KEY, events=(event,), number=1, log_time=START)
-    assert await grove.stage.decide(work) == Wait("update has applied 0, not yet 1", holds=True)
-    assert await store.commit(Scope(stage="update", key=KEY), Commit(expect=0, applied=1))
-    assert await grove.stage.decide(work) == Wait("compress has applied 0, not yet 1"), "however far behind it is"
-    segments = [
-        Segment(
-            segment_id=derive_id(KEY, 1, "compress", index),
-            session=1,
-            index=index,
-            lines=memory(1, index, f"hello {index}").evidence,
-            denoised=f"Ann: hello {index}" if index else "",
-            known_from=START,
-            made_by=Provenance(code="test", model="none"),
-        )
-        for index in range(18)
-    ]
-    writes = tuple(Put.of("segments", segment.segment_id, segment) for segment in segments)
-    await store.commit(Scope(stage="compress", key=KEY), Commit(expect=0, applied=1, writes=writes))
-    await grove.apply(event)
-    check_tree(await read_tree(store, KEY), [segment.segment_id for segment in segments[1:]], 32)
