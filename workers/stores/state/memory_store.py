@@ -2,7 +2,7 @@
 
 import itertools
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from time import monotonic
@@ -43,9 +43,8 @@ class MemoryStore:
     ``request_ttl_s``: the time to live of the ledger of one request, in seconds.
     """
 
-    def __init__(self, *, request_ttl_s: float = REQUEST_TTL_S, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, *, request_ttl_s: float = REQUEST_TTL_S) -> None:
         self._request_ttl_s = request_ttl_s
-        self._clock = clock
         self._ledgers: dict[Scope, _StoredLedger] = {}
         self._expiry: OrderedDict[Scope, float] = OrderedDict()
         self._tables: defaultdict[tuple[str, str, str], MutableMapping[str, str]] = defaultdict(dict)
@@ -189,7 +188,7 @@ class MemoryStore:
         return dict(self._tables.get((stage, key, table), {}))
 
     def _stored(self, scope: Scope) -> _StoredLedger:
-        now = self._clock()
+        now = monotonic()
         while self._expiry and next(iter(self._expiry.values())) <= now:
             expired, _ = self._expiry.popitem(last=False)
             del self._ledgers[expired]
@@ -198,7 +197,7 @@ class MemoryStore:
     def _save(self, scope: Scope, stored: _StoredLedger) -> None:
         self._ledgers[scope] = stored
         if scope.request_id:
-            self._expiry[scope] = self._clock() + self._request_ttl_s
+            self._expiry[scope] = monotonic() + self._request_ttl_s
             self._expiry.move_to_end(scope)
 
     def _write(self, scope: Scope, commit: Commit) -> None:
