@@ -6,6 +6,7 @@ The best passage does not answer them. Hand-written tables; the words that ask a
 import re
 from enum import StrEnum
 
+from eunoe.workers.text.guarded import GuardedPattern
 from eunoe.workers.text.terms import terms
 
 
@@ -20,13 +21,13 @@ class Breadth(StrEnum):
     """A summary of all of it."""
 
 
-_SUMMARY = re.compile(
+_SUMMARY = GuardedPattern(
     r"\b(?:summar(?:y|ies|i[sz]e[sd]?)|sum up|recap(?:ped|itulate)?|overview of|gist of"
     r"|everything (?:that )?(?:I|we|you)(?:['’]ve| have)?|bring me up to date|catch me up|where do (?:I|we) stand"
     r"|zusammenfass\w*|fass\w? .{0,40}zusammen|resumen|resumir)\b|요약|정리해|总结|概括|まとめ",
     re.IGNORECASE,
 )
-_EVENTS = re.compile(
+_EVENTS = GuardedPattern(
     r"\b(?:(?:in|the|what|which) (?:chronological )?order (?:in which|did|have|has|of (?:events|the|my|what))"
     r"|in order\b(?! (?:to|for|that)\b)"
     r"|chronolog\w{1,8}|sequence of|timeline of|history of (?:my|our)"
@@ -36,7 +37,7 @@ _EVENTS = re.compile(
     r"|in welcher reihenfolge|alle male|en qué orden|todas las veces)\b|순서|顺序|順序|いつも?順",
     re.IGNORECASE,
 )
-_INSTRUCTION = re.compile(r"\b(?:when|if|whenever) I ask\b", re.IGNORECASE)
+_INSTRUCTION = GuardedPattern(r"\b(?:when|if|whenever) I ask\b", re.IGNORECASE)
 _FRAME = re.compile(
     r"\b(?:can|could|would|will|you|please|give|provide|tell|show|list|walk|through|me|us|an?|the|in|which|order|"
     r"sequence|chronolog\w{1,8}|timeline|brought|bring|up|came|different|various|aspects?|concepts?|ways?|topics?|"

@@ -7,20 +7,21 @@ from datetime import date
 
 from eunoe.workers.respond.breadth import Breadth, read_breadth
 from eunoe.workers.respond.times import MAX_TIMES, TimeHint, days_of_saying, read_days, read_times
+from eunoe.workers.text.guarded import GuardedPattern
 from eunoe.workers.text.periods import Period
 from eunoe.workers.text.terms import terms
 
-_WHEN = re.compile(
+_WHEN = GuardedPattern(
     r"\b(?:when|what (?:date|day|time|month|year)|how long|since|until|wann|seit|bis wann|cuándo)\b"
     r"|언제|什么时候|几时|いつ",
     re.IGNORECASE,
 )
-_COUNT = re.compile(
+_COUNT = GuardedPattern(
     r"\b(?:how (?:many|much|old|often|long|far|tall|big)|wie (?:viele?|alt|oft|lange|weit|gro(?:ß|ss))|cuánt[oa]s?)\b"
     r"|몇|얼마나|多少|几个|いくつ|何人",
     re.IGNORECASE,
 )
-_PRESENT = re.compile(
+_PRESENT = GuardedPattern(
     r"\b(?:now|nowadays|currently|these days|at the moment|at present|presently|jetzt|derzeit|momentan|ahora)\b"
     r"|지금|요즘|现在|目前|今は",
     re.IGNORECASE,
@@ -36,20 +37,20 @@ _WHETHER = re.compile(
     r"(?:(?:did|do|does|was|were|am|is|are|have|has|had|will)(?:n['’]t)?\b|whether\b)",
     re.IGNORECASE,
 )
-_PRICE = re.compile(r"\bhow much (?:is|are|was|were|did|does|do|will)\b|\b(?:price|cost|fees?)\b", re.IGNORECASE)
-_WHO_DOES = re.compile(r"\bwho (?:still |now |else )?(?!is\b|was\b|has\b)\w{2,20}s\b", re.IGNORECASE)
+_PRICE = GuardedPattern(r"\bhow much (?:is|are|was|were|did|does|do|will)\b|\b(?:price|cost|fees?)\b", re.IGNORECASE)
+_WHO_DOES = GuardedPattern(r"\bwho (?:still |now |else )?(?!is\b|was\b|has\b)\w{2,20}s\b", re.IGNORECASE)
 """A question of who does something now: "Who lives with us?"."""
-_HAPPENED = re.compile(
+_HAPPENED = GuardedPattern(
     r"\bwhat (?:(?:has |had )?(?:happened|become)|became|went wrong|is (?:the matter|wrong|up)) (?:to|of|with)\b|"
     r"\bwhat['’]s (?:happened|become|the matter|wrong|up) (?:to|of|with)\b",
     re.IGNORECASE,
 )
-_PAST = re.compile(
+_PAST = GuardedPattern(
     r"\b(?:before|previously|used to|formerly|earlier|in the past|back then|originally|at first|früher|vorher|damals)\b"
     r"|예전|以前|之前",
     re.IGNORECASE,
 )
-_REPLIES = re.compile(
+_REPLIES = GuardedPattern(
     r"\b(?:(?:did|had|have|has) you (?:ever |also |already )?(?:say|said|tell|told|suggest(?:ed)?|recommend(?:ed)?"
     r"|mention(?:ed)?|proposed?|give|given|write|written|list(?:ed)?|explain(?:ed)?|promised?|call(?:ed)?|mean|advised?)"
     r"|you (?:ever |just |also |already )?(?:said|told|suggested|recommended|mentioned|proposed|gave|wrote|listed"

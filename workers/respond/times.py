@@ -10,6 +10,7 @@ from datetime import date
 from itertools import islice
 
 from eunoe.workers.text.bounds import with_blank_middle
+from eunoe.workers.text.guarded import GuardedPattern
 from eunoe.workers.text.past_periods import past_periods_in
 from eunoe.workers.text.periods import Period, periods_in
 
@@ -35,7 +36,7 @@ _NAMED_MONTH = (
     r"sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
 )
 _DAY = r"(?P<{0}>[0-3]?\d)(?:st|nd|rd|th)?"
-_DATE = re.compile(
+_DATE = GuardedPattern(
     rf"\b(?:{_DAY.format('before')}\s+(?:of\s+)?)?(?P<month>{_NAMED_MONTH})\b\.?"
     rf"(?:\s+{_DAY.format('after')}\b(?!\d))?(?:,?\s+(?P<year>(?:19|20)\d\d)\b)?",
     re.IGNORECASE,

@@ -6,6 +6,7 @@ line. To look for a piece of each phrase first, as plain text, takes a fraction 
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from math import inf
 from re import _constants as codes
 from re import _parser as parser
 from typing import Any, Final
@@ -35,7 +36,7 @@ class GuardedPattern:
         """All matches in the text, none of which overlap."""
         return self.unguarded.finditer(text) if self._may_match(text) else ()
 
-    def sub(self, instead: Callable[[re.Match[str]], str], text: str) -> str:
+    def sub(self, instead: str | Callable[[re.Match[str]], str], text: str) -> str:
         """The text with something else in the place of each match."""
         return self.unguarded.sub(instead, text) if self._may_match(text) else text
 
@@ -61,8 +62,11 @@ def pieces_of(pattern: str, flags: re.RegexFlag) -> tuple[str, ...]:
 
 
 def _needed(parts: Iterable[tuple[Any, Any]]) -> _Pieces | None:
-    """Pieces of which a sequence needs one, those of the part whose shortest is longest; `None` where it needs none."""
-    return max(_choices(parts), key=lambda pieces: (min(map(len, pieces)), -len(pieces)), default=None)
+    """Pieces of which a sequence needs one, those of the part whose shortest is longest; `None` where it needs none.
+
+    No pieces at all where a part matches nothing in ASCII, such as a phrase in another script.
+    """
+    return max(_choices(parts), key=lambda pieces: (min(map(len, pieces), default=inf), -len(pieces)), default=None)
 
 
 def _choices(parts: Iterable[tuple[Any, Any]]) -> Iterator[_Pieces]:
@@ -74,7 +78,7 @@ def _choices(parts: Iterable[tuple[Any, Any]]) -> Iterator[_Pieces]:
             if run:
                 yield _Pieces([run])
             run = ""
-            if pieces := _pieces_of_part(code, value):
+            if (pieces := _pieces_of_part(code, value)) is not None:
                 yield pieces
     if run:
         yield _Pieces([run])
@@ -90,7 +94,18 @@ def _only_char(code: Any, value: Any) -> str:  # noqa: ANN401 - as the parser ha
     return chars.pop() if len(chars) == 1 and all(map(str.isascii, chars)) else ""
 
 
+def _is_beyond_ascii(code: Any, value: Any) -> bool:  # noqa: ANN401 - as the parser has them
+    """Whether a part is a character, or one of some, none of which is an ASCII one in whatever case."""
+    members = value if code is codes.IN else [(code, value)]
+    return all(
+        kind is codes.LITERAL and not any(map(str.isascii, chr(char).lower() + chr(char).upper()))
+        for kind, char in members
+    )
+
+
 def _pieces_of_part(code: Any, value: Any) -> _Pieces | None:  # noqa: ANN401 - as the parser has them
+    if _is_beyond_ascii(code, value):
+        return _Pieces()
     if code is codes.SUBPATTERN:
         return _needed(value[-1])
     if code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):

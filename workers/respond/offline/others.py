@@ -5,6 +5,7 @@ from collections.abc import Collection, Set
 from itertools import chain, pairwise
 
 from eunoe.workers.text.capitals import CAPITAL
+from eunoe.workers.text.guarded import GuardedPattern
 from eunoe.workers.text.sentences import sentence_spans
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.verbs import is_past, third_person
@@ -65,7 +66,7 @@ _THIRD = re.compile(
     rf"(?:(?P<name>(?-i:{CAPITAL})\w{{1,30}})|(?:my|our) (?P<kin>\w{{1,30}}))\b(?!['’]s)",
     re.IGNORECASE,
 )
-_OWNER = re.compile(
+_OWNER = GuardedPattern(
     r"\b(?:wh(?:at|en|ere|o|ich)|how)(?:['’]?s)? (?:\w{1,20} ){0,2}?(?P<name>[^\W\d_]{2,30})['’]s (?P<thing>\w{1,30})",
     re.IGNORECASE,
 )

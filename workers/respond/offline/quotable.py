@@ -135,7 +135,7 @@ class Quotable:
         """
         question, hints = self.question, self.hints
         people = subjects_asked(question, hints.asker, hints.named)
-        asked = frozenset[str]().union(*map(akin, terms(question, drop=self.speakers)))
+        asked = frozenset[str]().union(*map(akin, frozenset(terms(question, drop=self.speakers))))
         if not people and not self.for_replies and self.third:
             return flags(tells_of_another(text, asked - self.third, self.third) for text in self._told)
         if self.for_replies or not people or not (hints.holds or asks_of_self(question)):
@@ -208,7 +208,8 @@ class Quotable:
     def _weights(self) -> Mapping[str, float]:
         """Each of the question's words → its rarity among the rows."""
         counts = Counter(term for text in self.texts for term in frozenset(terms(text, drop=self.speakers)))
-        return {term: idf(counts[term], len(self.rows)) for term in terms(self.question, drop=self.speakers)}
+        words = terms(self.question, drop=self.speakers)
+        return {term: idf(counts[term], len(self.rows)) for term in dict.fromkeys(words)}
 
     def _shares_of(self, texts: Sequence[str]) -> Floats:
         """The share of the question's words in each of the texts; their rarity is that among the rows."""

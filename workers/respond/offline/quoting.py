@@ -28,14 +28,15 @@ from eunoe.workers.respond.offline.whose import (
 from eunoe.workers.respond.times import names_days, read_times, time_fit
 from eunoe.workers.text.capitals import CAPITAL
 from eunoe.workers.text.endings import is_end
+from eunoe.workers.text.guarded import GuardedPattern
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.text.words import NUMBER_WORDS, is_negation
 
 _WHERE = re.compile(r"\b(?:where|which (?:city|country|town|place))\b", re.IGNORECASE)
-_WHO = re.compile(r"\b(?:who|whom|whose)\b", re.IGNORECASE)
-_NAME = re.compile(r"\b(?:called|names?|named)\b", re.IGNORECASE)
-_WHY = re.compile(r"\b(?:why|reasons?)\b", re.IGNORECASE)
+_WHO = GuardedPattern(r"\b(?:who|whom|whose)\b", re.IGNORECASE)
+_NAME = GuardedPattern(r"\b(?:called|names?|named)\b", re.IGNORECASE)
+_WHY = GuardedPattern(r"\b(?:why|reasons?)\b", re.IGNORECASE)
 _REASON = re.compile(
     r"\b(?:because|since|so that|want(?:s|ed)?|need(?:s|ed)?|inspired|motivat\w+|makes?|made|helps?|love[sd]?|"
     r"allergic)\b",
@@ -52,7 +53,7 @@ _SENTENCE = re.compile(r"[^.!?]+")
 _REFUSAL = re.compile(
     r"\b(?:not|never|cannot|\w+n['’]t|cancell?ed|called off|fell through|refused|allergic|avoids?)\b", re.IGNORECASE
 )
-_FORBIDDEN = re.compile(
+_FORBIDDEN = GuardedPattern(
     r"\b(?:(?:must|may|should|can|could)(?: never| not|n['’]t)|cannot|avoid|allergic|careful|dangerous|harmful)\b",
     re.IGNORECASE,
 )
@@ -140,7 +141,8 @@ def score_quotes(quotable: Quotable) -> Floats:
 def _kinds(quotable: Quotable, weights: QuoteWeights) -> Floats:
     """The features of what kind of thing is asked for."""
     question, hints = quotable.question, quotable.hints
-    asked = frozenset(term for term in terms(question, drop=quotable.speakers) if not is_negation(term))
+    words = frozenset(terms(question, drop=quotable.speakers))
+    asked = frozenset(term for term in words if not is_negation(term))
     scores = np.zeros(len(quotable.rows))
     if hints.when:
         scores += weights.kind * np.asarray(list(map(share_of_time, quotable.texts)))
@@ -184,7 +186,7 @@ def _has_number(text: str) -> bool:
 
 
 def _denies(text: str) -> bool:
-    return any(map(is_negation, _WORD.findall(text)))
+    return any(map(is_negation, frozenset(_WORD.findall(text))))
 
 
 def _denies_one(text: str, words: frozenset[str]) -> bool:

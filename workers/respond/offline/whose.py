@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Sequence, Set
 
 from eunoe.workers.respond.offline.others import KIN
 from eunoe.workers.text.capitals import CAPITAL
+from eunoe.workers.text.guarded import GuardedPattern
 from eunoe.workers.text.lasting import (
     tells_address,
     tells_age,
@@ -18,7 +19,7 @@ from eunoe.workers.text.lasting import (
 from eunoe.workers.text.terms import terms
 
 _WHOSE = r"(?:my|our|his|her|their|the|\w{1,30}['’]s)"
-_NAMED_THING = re.compile(
+_NAMED_THING = GuardedPattern(
     rf"\b{_WHOSE} (?:[\w'’-]{{1,30}} ){{0,2}}?(?P<before>[a-z][\w-]{{1,30}})"
     r"(?:['’]s? names?\b| (?:is |are |was )?(?:called|named)\b)|"
     rf"\bnames? of {_WHOSE} (?:[\w'’-]{{1,30}} ){{0,2}}?(?P<after>[a-z][\w-]{{1,30}})(?=\W*$)",
@@ -45,7 +46,7 @@ _CHILDREN = frozenset(
 )
 """Stems of those who were born not long ago."""
 _NEWBORN = frozenset(terms("girl boy baby born twins"))
-_WHO_IS = re.compile(
+_WHO_IS = GuardedPattern(
     r"\bwho(?:['’]s| is| are| was| were) (?:(?:Dr|Mrs?|Ms|Herr|Frau|Madame|Monsieur|Prof)\b\.? )?"
     r"(?P<name>(?!(?:my|our|his|her|their|your|the|an?|it|this|that|he|she|they|we|you|I)\b)\w{2,30})(?=\W*\Z)",
     re.IGNORECASE,
@@ -62,37 +63,37 @@ _SUBJECT = re.compile(
 _WHETHER = r"\b(?:do|does|am|is)(?:n['’]t)? (?:\w{1,30} ){1,2}?"
 """The beginning of a question whether something is so."""
 _PLACE = rf"(?:in|at|near|for) (?:the )?(?-i:{CAPITAL})"
-_WORK_ASKED = re.compile(
+_WORK_ASKED = GuardedPattern(
     r"\b(?:where|for whom|who|as what|what) \w{1,10} (?:\w{1,30} ){1,2}?(?:work\b|do for (?:a living|work))|"
     r"\b(?:job|employer|profession|occupation)\b|"
     rf"{_WHETHER}(?:still (?:work|working|employed)(?: (?:as|at|for|in)\b|(?=\W*\Z))|"
     rf"(?:work|working|employed) {_PLACE})",
     re.IGNORECASE,
 )
-_HOME_ASKED = re.compile(
+_HOME_ASKED = GuardedPattern(
     r"\bwhere \w{1,10} (?:\w{1,30} ){1,2}?(?:live|living|based|from)\b|"
     r"\b(?:city|town|country) \w{1,10} (?:\w{1,30} ){1,2}?(?:live|living|from)\b|\bhome ?town\b|"
     rf"{_WHETHER}(?:still (?:live|living|reside|based) (?:in|at|near)\b|(?:live|living|reside|based) {_PLACE})",
     re.IGNORECASE,
 )
-_MOVED_THING = re.compile(
+_MOVED_THING = GuardedPattern(
     r"\b(?:moved|moving|move) (?:the|our|my|his|her|their|this|that|it|him|them|everything)\b",
     re.IGNORECASE,
 )
-_WHERE_ASKED = re.compile(r"\bwhere\b|\bfor whom\b|\bemployer\b", re.IGNORECASE)
-_HOLDER_ASKED = re.compile(
+_WHERE_ASKED = GuardedPattern(r"\bwhere\b|\bfor whom\b|\bemployer\b", re.IGNORECASE)
+_HOLDER_ASKED = GuardedPattern(
     r"\bwho(?:['’]s| is) (?:now )?(?:(?P<own>my|our)|\w{1,30}['’]s) (?:new |current )?(?P<role>[a-z]{2,20})(?=\W*\Z)",
     re.IGNORECASE,
 )
 _SEVERAL = KIN - frozenset(terms("boss manager wife husband partner girlfriend boyfriend mother mom mum father dad"))
 """Stems of those of whom one may have several."""
-_AGE_ASKED = re.compile(r"\bhow old\b|\bage\b", re.IGNORECASE)
+_AGE_ASKED = GuardedPattern(r"\bhow old\b|\bage\b", re.IGNORECASE)
 _DID = re.compile(r"\b(?:did|was|were|used to)\b", re.IGNORECASE)
 _ORIGIN_ASKED = re.compile(r"\bfrom\W*\Z", re.IGNORECASE)
-_ADDRESS_ASKED = re.compile(
+_ADDRESS_ASKED = GuardedPattern(
     r"\b(?:my|our|home|postal|new|current|['’]s) address\b|\bwhat (?:street|address)\b", re.IGNORECASE
 )
-_OWN_STATE = re.compile(
+_OWN_STATE = GuardedPattern(
     r"\b(?:my|our) (?:new |old |current |present |home |postal )?"
     r"(?:job|employer|profession|occupation|home ?town|age|address)\b|\b(?:do|did|are|were|have) we\b",
     re.IGNORECASE,

@@ -56,6 +56,11 @@ def assert_same(pattern: GuardedPattern, text: str) -> None:
         (r"[^s]old", ("old",)),
         (r"straße", ("stra",)),
         ("(?:[x\u017f]old|[k\u212a]ept)", ("kept", "old")),
+        (r"\b(?:when|since)\b|언제|[什几]时候", ("since", "when")),
+        (r"\b(?:when|cuándo|[àâ] quand)\b", ("when",)),
+        (r"\b(?:when|\u017f|\u0131)\b", ()),
+        (r"언제", ()),
+        (r"(?:언제)?when", ("when",)),
     ],
 )
 def test_pieces_are_what_each_match_has(pattern: str, pieces: tuple[str, ...]):
