@@ -123,6 +123,9 @@ def _sums(text: str) -> Iterator[tuple[int, int]]:
 
 def _weighed(text: str) -> Iterator[tuple[int, int]]:
     """The end and the weight of each token."""
+    if text.isascii():
+        spans = (found.span() for found in _ASCII_WORD.finditer(text))
+        return ((end, _WHOLE if end - start <= _USUAL_CHARS else _weight_of_ascii(end - start)) for start, end in spans)
     pattern, weight = (_COMPOSED_TOKEN, _weight_of_composed) if _COMPOSED.search(text) else (_TOKEN, _weight)
     return ((found.end(), weight(found.group())) for found in pattern.finditer(text))
 
@@ -130,10 +133,14 @@ def _weighed(text: str) -> Iterator[tuple[int, int]]:
 def _weight(token: str) -> int:
     """Fifths of a token."""
     if token.isascii():
-        return _WHOLE if len(token) <= _USUAL_CHARS else _WHOLE * (1 + _extra(len(token)))
+        return _weight_of_ascii(len(token))
     if len(token) == 1 and _CJK.match(token):
         return _CJK_PART
     return _WHOLE * -(-len(token) // _OTHER_CHARS)
+
+
+def _weight_of_ascii(chars: int) -> int:
+    return _WHOLE * (1 + _extra(chars))
 
 
 def _weight_of_composed(token: str) -> int:

@@ -29,6 +29,12 @@ def test_counting_plain_english_is_the_number_of_words_and_marks(text: str):
     assert count_tokens(text) == count_words(text) == len(re.findall(r"\w+|[^\w\s]", text))
 
 
+@given(st.text(alphabet=st.characters(max_codepoint=127), max_size=60), st.integers(1, 5))
+def test_plain_english_is_cut_as_it_is_before_a_word_of_another_script(text: str, limit: int):
+    whole = list(token_cuts(text, limit))[:-1]
+    assert whole == list(token_cuts(f"{text} 中", limit))[: len(whole)]
+
+
 SAMPLES = {
     "English": (
         "Mia: I moved to Leeds last week, and the new flat is right by the river. Tom: That sounds great! Have you"
