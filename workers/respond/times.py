@@ -10,6 +10,7 @@ from datetime import date
 from itertools import islice
 
 from eunoe.workers.text.bounds import with_blank_middle
+from eunoe.workers.text.day_words import in_lower_case
 from eunoe.workers.text.guarded import GuardedPattern
 from eunoe.workers.text.past_periods import past_periods_in
 from eunoe.workers.text.periods import Period, periods_in
@@ -87,7 +88,7 @@ def _is_verb(match: re.Match[str]) -> bool:
 def _time_of(match: re.Match[str]) -> TimeHint:
     day = match["before"] or match["after"]
     year = int(match["year"]) if match["year"] else None
-    return TimeHint(year, _MONTH[match["month"].lower()], int(day) if day else None)
+    return TimeHint(year, _MONTH[in_lower_case(match["month"])], int(day) if day else None)
 
 
 def read_days(text: str, asked: date, *, past: bool) -> tuple[Period, ...]:

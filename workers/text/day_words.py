@@ -17,3 +17,12 @@ DAY_WORDS: Final[Mapping[str, int]] = {
     "tomorrow": 1,
 }
 """Words for a day → how many days it lies after the one on which they are said."""
+_SAME_LETTERS: Final = str.maketrans("ıİſ", "iis")
+
+
+def in_lower_case(word: str) -> str:
+    """A word that matched without regard to case, in the lower case in which tables have it.
+
+    There `re` takes a dotless i for an i, and a long s for an s, as in "sıx" and "Auguſt"; ``str.lower`` leaves them.
+    """
+    return word.translate(_SAME_LETTERS).lower()

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import date, timedelta
 
-from eunoe.workers.text.day_words import DAY_WORDS, WEEKDAYS
+from eunoe.workers.text.day_words import DAY_WORDS, WEEKDAYS, in_lower_case
 from eunoe.workers.text.guarded import GuardedPattern
 
 _NUMBERS = {
@@ -46,7 +46,7 @@ def _dated(found: re.Match[str], said: date, brackets: str) -> str:
 
 
 def _meant(found: re.Match[str], said: date) -> str:
-    parts = {name: part.lower() for name, part in found.groupdict().items() if part is not None}
+    parts = {name: in_lower_case(part) for name, part in found.groupdict().items() if part is not None}
     if "word" in parts:
         return write_day(said + timedelta(days=DAY_WORDS[parts["word"]]))
     if "count" in parts:

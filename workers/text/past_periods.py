@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from datetime import date, timedelta
 
-from eunoe.workers.text.day_words import DAY_WORDS, WEEKDAYS
+from eunoe.workers.text.day_words import DAY_WORDS, WEEKDAYS, in_lower_case
 from eunoe.workers.text.periods import COUNTS, MONTHS, Period, end_of_month, months_later
 
 _GONE = [word for word, days in DAY_WORDS.items() if days <= 0]
@@ -44,21 +44,21 @@ def past_periods_in(text: str, said: date) -> Iterator[Period]:
             first, last = _days(found, said)
         except (OverflowError, ValueError):  # 30 February, or a day beyond the calendar
             continue
-        since = found.group().lower().startswith("since ")
+        since = in_lower_case(found.group()).startswith("since ")
         yield Period(found.start(), found.end(), first, max(last, said) if since else last)
 
 
 def _days(found: re.Match[str], said: date) -> tuple[date, date]:
     if found["word"]:
-        return _one(said + timedelta(days=DAY_WORDS[found["word"].lower()]))
+        return _one(said + timedelta(days=DAY_WORDS[in_lower_case(found["word"])]))
     if found["many"]:
-        return _back(said, _number(found["count"]), found["many"].lower()), said
+        return _back(said, _number(found["count"]), in_lower_case(found["many"])), said
     if found["away"]:
-        return _ago(said, _number(found["ago"]), found["away"].lower())
+        return _ago(said, _number(found["ago"]), in_lower_case(found["away"]))
     if found["unit"]:
-        return _unit(said, found["unit"].lower(), back=found["way"].lower() != "this")
+        return _unit(said, in_lower_case(found["unit"]), back=in_lower_case(found["way"]) != "this")
     if found["weekday"]:
-        wanted = WEEKDAYS.index(found["weekday"].lower())
+        wanted = WEEKDAYS.index(in_lower_case(found["weekday"]))
         return _one(said - timedelta(days=(said.weekday() - wanted - 1) % 7 + 1))
     return _dated(found, said)
 
@@ -71,7 +71,7 @@ def _dated(found: re.Match[str], said: date) -> tuple[date, date]:
     if whole:
         return _month(said, whole, found["year__"] or found["year___"])
     day, month, year = (found[name] or found[f"{name}_"] for name in ("day", "month", "year"))
-    return _one(_day(said, int(day.lower().rstrip("stndrh")), _place(month), year))
+    return _one(_day(said, int(in_lower_case(day).rstrip("stndrh")), _place(month), year))
 
 
 def _one(day: date) -> tuple[date, date]:
@@ -79,7 +79,7 @@ def _one(day: date) -> tuple[date, date]:
 
 
 def _number(count: str) -> int:
-    return int(count) if count.isdecimal() else COUNTS[count.lower()]
+    return int(count) if count.isdecimal() else COUNTS[in_lower_case(count)]
 
 
 def _place(month: str) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from eunoe.workers.text.day_words import DAY_WORDS, WEEKDAYS
+from eunoe.workers.text.day_words import DAY_WORDS, WEEKDAYS, in_lower_case
 
 _TO_COME = [word for word, days in DAY_WORDS.items() if days >= 0]
 MONTHS = tuple(calendar.month_name[1:])
@@ -68,15 +68,17 @@ def _days(found: re.Match[str], said: date) -> tuple[date, date] | None:
     if found["iso"]:
         return _one(date.fromisoformat(found["iso"]))
     if found["word"]:
-        return _one(said + timedelta(days=DAY_WORDS[found["word"].lower()]))
+        return _one(said + timedelta(days=DAY_WORDS[in_lower_case(found["word"])]))
     if found["many"]:
         return said, _ahead(said, found["count"] or found["counted"], found["many"])
     if found["away"]:
         return _one(_ahead(said, found["ahead"], found["away"]))
     if found["unit"]:
-        return _unit(said, found["way"].lower(), found["unit"].lower(), named_end=found["end"] is not None)
+        return _unit(
+            said, in_lower_case(found["way"]), in_lower_case(found["unit"]), named_end=found["end"] is not None
+        )
     if found["weekday"]:
-        return _one(_weekday(said, found["weekday"].lower(), (found["next"] or "").lower()))
+        return _one(_weekday(said, in_lower_case(found["weekday"]), in_lower_case(found["next"] or "")))
     if found["whole"]:
         return _month(said, found["whole"], found["year__"])
     return _one(
@@ -89,8 +91,8 @@ def _one(day: date) -> tuple[date, date]:
 
 
 def _ahead(said: date, count: str, unit: str) -> date:
-    number = int(count) if count.isdecimal() else COUNTS[count.lower()]
-    match unit.lower():
+    number = int(count) if count.isdecimal() else COUNTS[in_lower_case(count)]
+    match in_lower_case(unit):
         case "day":
             return said + timedelta(days=number)
         case "week":
