@@ -6,10 +6,13 @@ line. To look for a piece of each phrase first, as plain text, takes a fraction 
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from math import inf
-from re import _constants as codes
-from re import _parser as parser
 from typing import Any, Final
+
+# by name: typeshed lacks both, and mypy says so only where it has no cache
+codes: Any = import_module("re._constants")
+parser: Any = import_module("re._parser")
 
 _LEAST_CHARS: Final = 3
 """Length of the shortest piece that is worth looking for: shorter ones are in most lines."""
