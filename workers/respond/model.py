@@ -81,7 +81,7 @@ def _counted(reply: DraftReply, *, fell_back: bool) -> DraftReply:
 
 
 def _reply_question(task: ReplyTask, write: Writer) -> CheckedQuestion[ReplyForm]:
-    rows, less = task.rows, task.latest_half()
+    less = task.latest_half()
 
     async def shorter(model: LanguageModel) -> ReplyForm | None:
         return None if less is None else (await ask_unrecorded(model, _reply_question(less, write))).answer
@@ -89,9 +89,9 @@ def _reply_question(task: ReplyTask, write: Writer) -> CheckedQuestion[ReplyForm
     return CheckedQuestion(
         write(task),
         ReplyForm,
-        lambda answer: reply_fault(answer, rows),
+        lambda answer: reply_fault(answer, task),
         smaller=None if less is None else shorter,
-        repair=lambda answer: good_reply(answer, rows),
+        repair=lambda answer: good_reply(answer, task),
         urgent=True,
     )
 

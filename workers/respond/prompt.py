@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import date
 
+from eunoe.schemas.events import Line
 from eunoe.schemas.model_ports import Prompt
 from eunoe.schemas.relations import describe_relations
 from eunoe.workers.models.questions.answer_forms import NoteRow, ReplyForm, answer_like
@@ -17,6 +18,8 @@ from eunoe.workers.text.printed_names import printed_name
 REPLY, FUSED, REFINE = "reply/3", "reply-refined/3", "refine/3"
 MAX_NOTES = 12
 MAX_REPLY_CHARS, MAX_NOTE_CHARS = 4000, 800
+_QUESTION_GAPS = 3
+"""Spaces in a question that is more than a greeting ("How are you?")."""
 
 _SPEAK = """\
 You take part in a long conversation as the participant named under "You speak as". You are given what is remembered \
@@ -119,13 +122,22 @@ def _weekday(at: date) -> str:
 # ---- checks
 
 
-def reply_fault(answer: ReplyForm, rows: Mapping[int, Row]) -> str | None:
+def reply_fault(answer: ReplyForm, task: ReplyTask) -> str | None:
     """The first fault of a reply; `None` if there is none."""
     if not answer.text.strip():
         return "the text is empty"
     if len(answer.text) > MAX_REPLY_CHARS:
         return f"the text has {len(answer.text)} characters, at most {MAX_REPLY_CHARS} may be"
-    return _not_offered(answer.cited, rows)
+    if _only_repeats(answer.text, task.question):
+        return "the text is the utterance to answer, once more; answer it"
+    return _not_offered(answer.cited, task.rows)
+
+
+def _only_repeats(text: str, question: Line) -> bool:
+    """Whether a text is the question itself, as small models give it back; a greeting may be returned."""
+    asked = fold(question.text).casefold()
+    said = fold(without_own_name(text, printed_name(question.speaker))).casefold()
+    return "?" in asked and asked.count(" ") >= _QUESTION_GAPS and said == asked
 
 
 def refine_fault(answer: ReplyForm, rows: Mapping[int, Row]) -> str | None:
@@ -140,16 +152,17 @@ def _note_fault(note: NoteRow, rows: Mapping[int, Row]) -> str | None:
     return _not_offered(note.cited, rows) if note.cited else "a note cites nothing"
 
 
-def good_reply(answer: ReplyForm, rows: Mapping[int, Row]) -> ReplyForm | None:
+def good_reply(answer: ReplyForm, task: ReplyTask) -> ReplyForm | None:
     """The reply without citations of rows that were not offered; `None` without a text that can be used.
 
     Without any where row 0 is cited: the model counted from 0, and the others are those of the next rows.
     """
+    rows = task.rows
     good = answer.model_copy(update={"cited": tuple(number for number in answer.cited if number in rows)})
     if 0 in answer.cited:
         text, _ = without_marks_of_rows(answer.text, {0, *rows}, answer.cited)
         good = answer.model_copy(update={"cited": (), "text": text})
-    return good if reply_fault(good, rows) is None else None
+    return good if reply_fault(good, task) is None else None
 
 
 def good_notes(answer: ReplyForm, rows: Mapping[int, Row]) -> ReplyForm | None:

@@ -85,6 +85,7 @@ GOOD = ReplyForm(cited=(1,), text="In Oslo.")
 FAULTS = [
     ReplyForm(cited=(7,), text="In Oslo."),
     ReplyForm(cited=(1,), text="  "),
+    ReplyForm(cited=(1,), text="**Ann:** Where is my  boat?"),
     AnswerInvalid("not JSON"),
     AnswerInvalid("cut off"),
 ]
@@ -118,6 +119,11 @@ async def test_after_two_faults_the_offline_twin_answers_and_says_so(fault):
     assert answer.cited == (BOAT,)
     assert "Oslo" in answer.text
     assert (answer.made_by.items, answer.made_by.fell_back) == (1, 1)
+
+
+async def test_a_greeting_may_be_returned():
+    answer = await replier(Scripted(ReplyForm(text="How are you?"))).reply(task(BOAT, asked="how are you?"))
+    assert (answer.text, answer.made_by.fallback) == ("How are you?", False)
 
 
 async def test_a_reply_that_cites_twice_what_was_not_offered_stays_without_the_citation():
