@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from eunoe.deploy.cli.output import Json, console, print_json
+from eunoe.deploy.cli.output import Json, console, errors, print_json
 from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.bootstrap import open_clients
 from eunoe.deploy.clients.connect import connected_settings
@@ -36,7 +36,8 @@ def repair(
     """Derive a conversation again from the log and replace its stored state, while workers run.
 
     Use it for a conversation that is held because Redis lost acknowledged writes, or whose vector index disagrees with
-    the state store. Recorded model answers are used again.
+    the state store. Recorded model answers are used again. It needs the settings of the workers: with others it derives
+    another memory.
 
     Exit codes:
 
@@ -56,6 +57,9 @@ def repair(
             console.print(_line(each), highlight=False, markup=False)
         if not done:
             console.print("no conversation is held")
+    for each in done:
+        if each.lacks_sessions:
+            errors.print(_doubt(each), style="yellow", highlight=False, markup=False, soft_wrap=True)
     if any(each.skipped for each in done):
         raise typer.Exit(Exit.FAILED)
 
@@ -73,6 +77,13 @@ async def _repair(key: str | None, *, quiet: bool) -> list[Repaired]:
                 with ProgressBars(quiet=quiet, transient=True) as bars:
                     found.append(await repairer.repair(each, bars))
         return found
+
+
+def _doubt(done: Repaired) -> str:
+    return (
+        f"{done.key}: {counted(done.sessions_before, 'session')} before, {done.sessions} now: are the settings here"
+        " those of the workers? With another EUNOE_INTAKE__IDLE_SECONDS sessions end elsewhere. Repair it with theirs"
+    )
 
 
 def _line(done: Repaired) -> str:

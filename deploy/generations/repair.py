@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 TRIES = 20
 """Attempts to derive a conversation; one more is needed whenever intake handled new records meanwhile."""
 
-UPDATE = "update"
+SEGMENT, UPDATE = "segment", "update"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,8 @@ class Repaired:
     key: str
     records: int
     sessions: int
+    sessions_before: int
+    """Sessions that were segmented in the state that was replaced; 0 where that was lost."""
     memories: int
     points: int
     """Index points written."""
@@ -61,6 +63,11 @@ class Repaired:
     """Sessions that failed again and are missing from the memory."""
     calls: int
     """Calls of the language model; recorded answers need none."""
+
+    @property
+    def lacks_sessions(self) -> bool:
+        """Whether sessions were closed before that are not now: other settings closed them, such as the idle time."""
+        return self.sessions < self.sessions_before
 
 
 BeforeSwap = Callable[[Sequence[Record]], Awaitable[None]]
@@ -151,7 +158,7 @@ class Repairer:
             if await self.transplants.swap(key, TABLES, standing, intake, live):
                 unsent = unsent_ids(live.values())
                 late = {one: ids.get(one, set()) | unsent.get(one, set()) for one in Collection}
-                return _Swapped(standing.ledgers, late if self.fences_intake else None)
+                return _Swapped(standing.ledgers, late if self.fences_intake else None, live[SEGMENT].applied)
         return None
 
     async def _follow(
@@ -176,6 +183,7 @@ class Repairer:
             key=key,
             records=records,
             sessions=derived.sessions,
+            sessions_before=swapped.sessions_before,
             memories=len(standing.tables.get((UPDATE, "memories"), {})),
             points=sum(map(len, derived.points.values())),
             removed=removed,
@@ -197,6 +205,8 @@ class _Swapped:
     """The ledgers that it stored."""
     late: Ids | None
     """The points that workers may still hold; `None`: they may write them."""
+    sessions_before: int
+    """The number of sessions that were segmented in the state that it replaced."""
 
 
 def _identities(letters: Sequence[Filed]) -> set[LetterIdentity]:

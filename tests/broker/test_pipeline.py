@@ -154,11 +154,15 @@ async def test_memory_outlives_a_stop_and_a_kill(standalone: Pipeline):
         assert (shown.code, shown.json["sessions"]) == (0, 6), shown.err
 
 
-async def test_an_idle_session_closes_by_itself(pipeline: Pipeline):
+async def test_an_idle_session_closes_by_itself_and_a_repair_by_other_settings_says_so(pipeline: Pipeline):
     async with pipeline.up(EUNOE_INTAKE__IDLE_SECONDS="1.5"):
         await pipeline.produce(said(None, 1), said(None, 2))
         view = await pipeline.remembered(1, "c")
         assert [line.utterance_id for segment in view.segments for line in segment.lines] == ["u1", "u2"]
+    strange = await pipeline.eunoe("repair", "c")
+    assert (strange.code, "1 session before, 0 now: are the settings here" in strange.err) == (0, True), strange.err
+    right = await pipeline.eunoe("repair", "c", EUNOE_INTAKE__IDLE_SECONDS="1.5")
+    assert ("1 session" in right.out, right.err) == (True, "")
 
 
 @pytest.mark.slow

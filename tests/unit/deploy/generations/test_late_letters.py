@@ -87,7 +87,7 @@ class Twin(Repairer):
     async def _swap(self, *_: object) -> Any:
         if self.after_swaps:
             twin_log(self).there.append(self.after_swaps.pop(0))
-        return _Swapped({}, self.late.pop(0) if self.late else None)
+        return _Swapped({}, self.late.pop(0) if self.late else None, 0)
 
     async def _follow(self, _derived: Any, swapped: Any, letters: Sequence[Filed], *_: object) -> Any:
         self.closed.extend(letters)
