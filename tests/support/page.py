@@ -299,11 +299,16 @@ def _tree_rows(known: list[Memory]) -> list[Put]:
                     node_id=id_, depth=depth, children=tuple(one.node_id for one in below), created=1, changed=1,
                     text=f"Matters of {len(below)} kinds, level {depth}" if depth else "",
                     descendants=sum(one.descendants or 1 for one in below),
+                    current=sum(map(_current, below)) if depth else None,
                     first_at=below[0].first_at, last_at=below[-1].last_at, made_by=MADE_BY if depth else None,
                 )
             )  # fmt: skip
         level = above
     return [Put.of(NODES, node.node_id, node) for node in (*found, *level)]
+
+
+def _current(node: TreeNode) -> int:
+    return int(not node.ended) if node.current is None else node.current
 
 
 async def _serve() -> None:
