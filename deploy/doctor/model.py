@@ -105,14 +105,15 @@ def _tell_offline(settings: Settings, environment: Environment, findings: Findin
 
 def _tell_waits(abilities: Abilities, measures: EndpointMeasures, settings: Settings, findings: Findings) -> None:
     """Warn where the model has no time for a reply, or for a decision: the offline rules would do its work unseen."""
-    if not measures.tokens_a_second or not measures.read_a_second:
+    if not measures.tokens_a_second:
         return
+    reading_s = 0.0 if not measures.read_a_second else 1 / measures.read_a_second
     thoughts = thoughts_of(abilities)
     for what, prompt, answer, limit_s, setting in (
         ("a reply", REPLY_PROMPT, REPLY_TOKENS, settings.model_reply_seconds, "REPLY"),
         ("a decision about memory", DECISION_PROMPT, DECISION_TOKENS, settings.model_decision_seconds, "DECISION"),
     ):
-        needed_s = prompt / measures.read_a_second + (thoughts + answer) / measures.tokens_a_second
+        needed_s = prompt * reading_s + (thoughts + answer) / measures.tokens_a_second
         if needed_s > limit_s:
             findings.warn(
                 f"{what}{' with its thoughts' if thoughts else ''} may take {needed_s:.0f} s; after {limit_s:g} s the"

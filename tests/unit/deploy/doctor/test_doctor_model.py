@@ -12,6 +12,7 @@ from aiohttp import web
 
 from eunoe.deploy.doctor import model
 from eunoe.deploy.doctor.checks import all_checks
+from eunoe.deploy.doctor.endpoint import measures
 from eunoe.deploy.doctor.findings import CheckResult, Level, exit_of, run_checks
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.local.ports import free_port
@@ -182,6 +183,13 @@ async def test_a_model_too_slow_for_replies_and_decisions_is_named_with_what_it_
     assert "EUNOE_MODEL_REPLY_SECONDS" in only(found, "a reply may take").settings
     assert "EUNOE_MODEL_DECISION_SECONDS" in only(found, "a decision about memory may take").settings
     assert max(len(str(body["messages"])) for body in endpoint.asked if body["max_tokens"] == 16) > 4_000
+
+
+async def test_a_slow_model_is_named_also_where_no_long_prompt_is_taken(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(measures, "_READ_TOKENS", 9_000)
+    settings = Settings(model="m", model_reply_seconds=0.001)
+    found = await examined(ProbedEndpoint(context=4_096), settings)
+    assert "EUNOE_MODEL_REPLY_SECONDS" in only(found, "a reply may take").settings
 
 
 async def test_a_model_of_one_stage_is_asked_too():
