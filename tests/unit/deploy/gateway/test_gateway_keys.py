@@ -3,6 +3,7 @@
 import fcntl
 import json
 import stat
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from jsonschema import Draft202012Validator
 from jwt.algorithms import ECAlgorithm
 
 from eunoe.deploy.cli import keys as commands
+from eunoe.deploy.cli.main import _run, _run_called
 from eunoe.deploy.gateway import keys as keys_module
 from eunoe.deploy.gateway.credentials import TokenChecker
 from eunoe.deploy.gateway.keys import ANY_TENANT, Caller, KeyFile, KeyPlan, KeyScope, kept_key, new_key, write_private
@@ -22,7 +24,6 @@ from eunoe.deploy.gateway.problems import Problem
 from eunoe.deploy.gateway.routing import ROUTES
 from eunoe.deploy.settings.sections import GatewaySettings
 from eunoe.schemas.errors import Refused
-from tests.support.command import Finished, eunoe
 from tests.support.disk import synced
 from tests.support.gateway import make_gateway
 
@@ -113,21 +114,27 @@ def test_the_key_of_a_data_directory_is_made_once(tmp_path):
     assert kept_key(keys, secret_file, PLAN) != first
 
 
-async def test_the_commands_make_list_and_revoke_keys(tmp_path):
-    async def run(*words: str) -> Finished:
-        return await eunoe("keys", *words, cwd=tmp_path)
+def test_the_commands_make_list_and_revoke_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
 
-    made = (await run("create", "--tenant", "acme", "--scope", "ask", "--expires", "30d", "--json")).json
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["eunoe", "keys", *words])
+        code = _run(_run_called)
+        return code, *capsys.readouterr()
+
+    made = json.loads(run("create", "--tenant", "acme", "--scope", "ask", "--expires", "30d", "--json")[1])
     assert made["key"].startswith(f"eu_{made['id']}_")
     assert made["scopes"] == ["ask"]
-    listed = await run("list")
-    assert made["id"] in listed.out
-    assert made["key"] not in listed.out
-    assert (await run("revoke", made["id"])).code == 0
-    wrong = await run("create", "--expires", "soon")
-    beyond = await run("create", "--expires", "9999-12-31T23:59:59-01:00")
-    assert (beyond.code, "outside of the calendar" in beyond.err) == (2, True)
-    assert (wrong.code, len(wrong.err.splitlines())) == (2, 1)
+    code, listed, _ = run("list")
+    assert (code, made["id"] in listed, made["key"] in listed) == (0, True, False)
+    assert run("revoke", made["id"])[0] == 0
+    assert made["id"] not in run("list")[1]
+    code, _, wrong = run("create", "--expires", "soon")
+    assert (code, len(wrong.splitlines())) == (2, 1)
+    code, _, beyond = run("create", "--expires", "9999-12-31T23:59:59-01:00")
+    assert (code, "outside of the calendar" in beyond) == (2, True)
 
 
 # ---- tokens
