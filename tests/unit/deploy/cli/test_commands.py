@@ -86,7 +86,7 @@ def test_a_process_does_not_load_libraries_that_it_does_not_use():
 
 
 def test_a_shell_that_completes_a_line_is_told_the_options_of_its_command():
-    words = {"_EUNOE_COMPLETE": "complete_bash", "COMP_WORDS": "eunoe\nworker\n--", "COMP_CWORD": "2"}
+    words = {"_EUNOE_COMPLETE": "complete_bash", "COMP_WORDS": "eunoe\nshow\n--", "COMP_CWORD": "2"}
     script = "import sys; sys.argv = ['eunoe']; from eunoe.deploy.cli.main import main; main()"
     ran = subprocess.run(
         [sys.executable, "-c", script],
