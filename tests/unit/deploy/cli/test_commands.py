@@ -82,7 +82,7 @@ print(json.dumps(found))
 
 def test_a_process_does_not_load_libraries_that_it_does_not_use():
     ran = subprocess.run([sys.executable, "-c", LOADING], capture_output=True, text=True, timeout=100, check=True)
-    assert json.loads(ran.stdout) == dict.fromkeys(LOADED, [])
+    assert json.loads(ran.stdout) == {process: [] for process in LOADED}
 
 
 def test_a_shell_that_completes_a_line_is_told_the_options_of_its_command():

@@ -1,8 +1,9 @@
 """What a program sends to the tools over stdin and is no message: it is answered, with the id where it has one."""
 
-import asyncio
 import json
+import subprocess
 import sys
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -17,34 +18,31 @@ CUT = (
 )
 
 
-@pytest.fixture
-async def answers(tmp_path):
-    """A function that sends lines to `eunoe mcp`, and returns the answers to them, the last one to a ping behind."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "eunoe.deploy.cli", "mcp",
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, cwd=tmp_path,
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., list[dict]]]:
+    """A function that sends lines to one `eunoe mcp`; returns the answers to them, the last one to a ping behind."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "eunoe.deploy.cli", "mcp"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path_factory.mktemp("mcp"),
         env={"EUNOE_MCP__URL": "http://127.0.0.1:1", "EUNOE_MCP__KEY": "eu_x", "PATH": ""},
-    )  # fmt: skip
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
 
-    assert process.stdin is not None
-    assert process.stdout is not None
+        def send(*lines: bytes) -> list[dict]:
+            process.stdin.write(b"\n".join([*lines, b""]))
+            process.stdin.flush()
+            found: list[dict] = []
+            while not found or found[-1]["id"] != "last":
+                found.append(json.loads(process.stdout.readline()))
+            return found
 
-    async def send(*lines: bytes) -> list[dict]:
-        process.stdin.write(b"\n".join([GREETING, *lines, PING, b""]))
-        found: list[dict] = []
-        async for line in process.stdout:
-            found.append(json.loads(line))
-            if found[-1]["id"] == "last":
-                break
-        return found[1:]
-
-    yield send
-    process.stdin.close()
-    await process.wait()
+        send(GREETING, PING)
+        yield lambda *lines: send(*lines, PING)
 
 
-async def test_what_is_no_message_is_answered_and_what_comes_behind_it_is_too(answers):
-    found = await answers(
+def test_what_is_no_message_is_answered_and_what_comes_behind_it_is_too(answers):
+    found = answers(
         CUT,
         b'{"id": 13, "method": "tools/list"}',
         b'{"jsonrpc": "2.0", "id": "s", "method": "tools/list", "params": [1]}',
@@ -60,9 +58,9 @@ async def test_what_is_no_message_is_answered_and_what_comes_behind_it_is_too(an
     assert found[-1] == {"jsonrpc": "2.0", "id": "last", "result": {}}
 
 
-async def test_a_request_whose_id_the_library_cannot_read_is_answered_and_a_notification_is_not(answers):
+def test_a_request_whose_id_the_library_cannot_read_is_answered_and_a_notification_is_not(answers):
     ids = (b"1.0", b"null", b"true", b"[1]")
-    found = await answers(
+    found = answers(
         *(b'{"jsonrpc": "2.0", "id": %b, "method": "tools/list"}' % id_ for id_ in ids),
         b'{"jsonrpc": "2.0", "method": "notifications/initialized"}',
         b'{"jsonrpc": "2.0", "method": "notifications/of_a_later_version"}',
