@@ -54,17 +54,21 @@ async def check_qdrant(settings: Settings, findings: Findings) -> None:
 
 
 async def _lost(settings: Settings, findings: Findings) -> str | None:
-    """The reason why these are not the collections that the generation filled; `None` also where nobody can tell."""
+    """The reason why these are not the collections that the generation filled; `None` also where nobody can tell.
+
+    Raises `Refused` where the vectors of one are not as its metadata says.
+    """
     if settings.redis_url is None:
         return None
     keys = store_keys(settings)
     try:
-        async with open_redis(settings) as redis, open_qdrant(settings) as client:
+        async with open_redis(settings) as redis:
             record = await RedisIndexRecord(redis, keys).read()
-            return lost_reason(record, await QdrantIndex(client, keys).identities())
     except Unavailable as fault:
         findings.note(f"whether these are the collections that were filled cannot be seen: {fault}")
         return None
+    async with open_qdrant(settings) as client:
+        return lost_reason(record, await QdrantIndex(client, keys).identities())
 
 
 @asynccontextmanager

@@ -18,7 +18,7 @@ from eunoe.deploy.doctor.qdrant import check_qdrant
 from eunoe.deploy.generations.reindex import reindex
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Collection, Point
-from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
 from eunoe.schemas.ports import Search
 from eunoe.workers.derive.index_guard import SERVER, GuardedIndex, IndexGuard
 from eunoe.workers.models.local.embedding import WordLlamaEmbedder
@@ -123,6 +123,28 @@ async def test_a_search_in_the_collection_of_another_deployment_waits_and_other_
     with pytest.raises(Unavailable, match="are new; run `eunoe reindex`") as found:
         await deployment.guarded.search([asked])
     assert found.value.server == SERVER
+
+
+async def test_a_collection_made_by_hand_with_copied_marks_is_named_at_start_and_waited_for_meanwhile(
+    deployment: Deployment,
+) -> None:
+    rest, name = deployment.index._client, deployment.index._keys.collection(Collection.MEMORIES)
+    found = await rest.collection(name)
+    assert found is not None
+    await rest.delete_collection(name)
+    await rest.create_collection(name, 384, found.metadata)
+    said = f"the Qdrant collection {name} has vectors of 384 numbers .*, though its metadata says vectors of 256"
+    for request in (
+        deployment.guard.open(),
+        deployment.guarded.upsert([POINT]),
+        deployment.guarded.search([Search(Collection.MEMORIES, POINT.key, 5, dense=POINT.dense)]),
+        deployment.told(),
+    ):
+        with pytest.raises(Misconfigured, match=f"{said}.* Delete it .* run `eunoe reindex`"):
+            await request
+    await rest.delete_collection(name)
+    (told,) = await deployment.told()
+    assert "are gone; run `eunoe reindex`" in told
 
 
 async def test_reindex_says_whose_collections_may_stand_there(deployment: Deployment) -> None:

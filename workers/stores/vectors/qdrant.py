@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from secrets import token_urlsafe
+from typing import Any
 from urllib.parse import urlsplit
 
 from eunoe.schemas.decisions import Collection, Point
@@ -19,8 +20,13 @@ from eunoe.schemas.redact import redirect_target
 from eunoe.streams.tracing import step
 from eunoe.workers.stores.redis.connection import tls_refusal
 from eunoe.workers.stores.redis.keys import Keys
+from eunoe.workers.stores.vectors.layout import check_embedder, check_layout
 from eunoe.workers.stores.vectors.payloads import Json, digest_of, point_of, seq_of
-from eunoe.workers.stores.vectors.qdrant_rest import Over, QdrantRest, UnexpectedStatus
+from eunoe.workers.stores.vectors.qdrant_rest import (
+    Over,
+    QdrantRest,
+    UnexpectedStatus,
+)
 from eunoe.workers.stores.vectors.qdrant_search import Fetch, Scored, best_of, first_fetch, next_fetch
 from eunoe.workers.stores.vectors.wire import NoAnswer
 
@@ -69,7 +75,7 @@ class QdrantIndex:
         with self._translating_faults():
             for collection in Collection:
                 name = self._keys.collection(collection)
-                metadata = await self._client.collection_metadata(name)
+                metadata = await self._metadata(name)
                 if metadata is not None:
                     found[name] = str(metadata.get(_IDENTITY, ""))
         return found
@@ -168,15 +174,26 @@ class QdrantIndex:
         with self._translating_faults():
             for collection in Collection:
                 name = self._keys.collection(collection)
-                metadata = await self._client.collection_metadata(name)
+                metadata = await self._metadata(name)
                 if metadata is None:
                     raise Refused(f"there is no Qdrant collection {name}")
-                _check_embedder(name, metadata, embedder, dimensions)
+                check_embedder(name, metadata, embedder, dimensions)
+
+    async def _metadata(self, name: str) -> Mapping[str, Any] | None:
+        """The metadata of a collection, `None` where there is none.
+
+        Raises `Misconfigured` where its vectors are not as its metadata says: someone made it by hand.
+        """
+        found = await self._client.collection(name)
+        if found is None:
+            return None
+        check_layout(name, found, self.server)
+        return found.metadata
 
     async def _prepare(self, name: str, embedder: str, dimensions: int) -> None:
-        if await self._client.collection_metadata(name) is None:
+        if await self._metadata(name) is None:
             await self._create(name, embedder, dimensions)
-        _check_embedder(name, await self._client.collection_metadata(name) or {}, embedder, dimensions)
+        check_embedder(name, await self._metadata(name) or {}, embedder, dimensions)
         await self._index(name)
 
     async def _create(self, name: str, embedder: str, dimensions: int) -> None:
@@ -184,7 +201,7 @@ class QdrantIndex:
         try:
             await self._client.create_collection(name, dimensions, metadata)
         except UnexpectedStatus:
-            if await self._client.collection_metadata(name) is None:  # otherwise another process created it
+            if await self._metadata(name) is None:  # otherwise another process created it
                 raise
 
     async def _index(self, name: str) -> None:
@@ -248,18 +265,3 @@ def _describe(fault: UnexpectedStatus | NoAnswer) -> str:
     if isinstance(fault, NoAnswer):
         return f"{type(fault.__cause__).__name__}: {fault.__cause__!s:.200}"
     return f"{fault!s:.300}"
-
-
-def _check_embedder(name: str, metadata: Json, embedder: str, dimensions: int) -> None:
-    made_by, length = metadata.get("embedder"), metadata.get("dimensions")
-    if made_by is None:
-        raise Refused(
-            f"the Qdrant collection {name} does not name its embedder: it was not made by eunoe,"
-            " or the server is older than 1.16; use another prefix, or a newer server"
-        )
-    if (made_by, length) != (embedder, dimensions):
-        raise Refused(
-            f"the Qdrant collection {name} was made with the embedder {made_by} ({length} dimensions),"
-            f" not with {embedder} ({dimensions}): set the former again, or rebuild memory with the latter by"
-            " `eunoe rebuild --into v2 --set embedding=…` (any new name for v2), then `eunoe promote v2`"
-        )

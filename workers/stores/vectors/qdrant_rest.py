@@ -5,7 +5,7 @@ of processor time and 40 MB of each process. It also validates every point, pars
 types, and opens a connection per request to a local server.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -15,6 +15,7 @@ import orjson
 
 from eunoe.schemas.decisions import Point, SparseVector
 from eunoe.schemas.ports import Search
+from eunoe.workers.stores.vectors.layout import DISTANCE, StoredCollection, layout_of
 from eunoe.workers.stores.vectors.payloads import DENSE, SPARSE, Json, born_of
 from eunoe.workers.stores.vectors.qdrant_search import Fetch, Scored
 from eunoe.workers.stores.vectors.wire import Bounds, HttpResponse, JsonHttpClient, NoAnswer
@@ -128,20 +129,21 @@ class QdrantRest:
         """The names of all collections."""
         return [one["name"] for one in (await self._send("GET", "/collections", None))["collections"]]
 
-    async def collection_metadata(self, collection: str) -> Mapping[str, Any] | None:
-        """The metadata of a collection; `None` where there is no such collection."""
+    async def collection(self, collection: str) -> StoredCollection | None:
+        """A collection's metadata and layout; `None` where there is no such collection."""
         try:
             about = await self._send("GET", _named(collection), None)
         except UnexpectedStatus as fault:
             if fault.status != 404:
                 raise
             return None
-        return about["config"].get("metadata") or {}
+        config = about["config"]
+        return StoredCollection(config.get("metadata") or {}, layout_of(config.get("params") or {}))
 
     async def create_collection(self, collection: str, dimensions: int, metadata: Json) -> None:
         """Make a collection for vectors of this length, in the layout for many small tenants."""
         body = {
-            "vectors": {DENSE: {"size": dimensions, "distance": "Cosine"}},
+            "vectors": {DENSE: {"size": dimensions, "distance": DISTANCE}},
             "sparse_vectors": {SPARSE: {}},
             "hnsw_config": {"m": 0, "payload_m": 16},
             "metadata": metadata,
