@@ -12,6 +12,7 @@ from eunoe.schemas.identity import derive_id
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.models.local.vectors import LEVELS, levels, unit_of_levels
 from eunoe.workers.tree.nodes import (
+    EMPTY,
     LEAVES,
     NAME,
     NODES,
@@ -28,6 +29,8 @@ from eunoe.workers.tree.tree import ReadRequest, Vector, WorkingTree
 
 R = TypeVar("R")
 
+_MISSING = "it is missing"
+
 
 @dataclass(frozen=True, slots=True)
 class TreeReader:
@@ -41,14 +44,17 @@ class TreeReader:
     async def stats(self) -> TreeStats:
         """The statistics of the tree; empty if there is none."""
         (text,) = await self.store.fetch(NAME, self.key, STATS, [STATS])
-        return TreeStats() if text is None else read_document(TreeStats, text, self.key)
+        return EMPTY if text is None else read_document(TreeStats, text, self.key)
 
     async def open(self, work: Work[Any], stats: TreeStats) -> WorkingTree:
-        """A new working copy for a session, with only the root loaded."""
+        """A new working copy for a session, with only the root loaded; raises `StateDamaged` where that is lost."""
         late = f"late/{stats.nodes}/" if work.late else ""
         tree = WorkingTree(work.state_session, lambda n: derive_id(self.key, work.number, NAME, f"{late}{n}"))
         tree.late = work.number if work.late else None
-        tree.nodes |= await self.nodes([ROOT])
+        root = await self.nodes([ROOT])
+        if bool(root) != bool(stats.leaves):  # a tree would begin anew beside the one that stands there
+            raise damaged_document(TreeNode if stats.leaves else TreeStats, self.key, _MISSING)
+        tree.nodes |= root
         return tree
 
     async def drive(self, tree: WorkingTree, steps: Generator[ReadRequest, None, R]) -> R:
@@ -62,8 +68,12 @@ class TreeReader:
 
     async def _load(self, tree: WorkingTree, need: ReadRequest) -> None:
         if need.nodes:
-            tree.nodes |= await self.nodes(need.nodes)
-            tree.sums |= await self.rows(SUMS, need.nodes)
+            found = await self.nodes(need.nodes)
+            if len(found) < len(need.nodes):
+                raise damaged_document(TreeNode, self.key, _MISSING)
+            tree.nodes |= found
+            inner = [id_ for id_, node in found.items() if id_ != ROOT and not node.is_leaf]
+            tree.sums |= await self.rows(SUMS, inner)
         if need.vectors:
             tree.vectors |= await self.rows(VECTORS, need.vectors)
 
@@ -75,10 +85,12 @@ class TreeReader:
         }
 
     async def rows(self, table: str, ids: Sequence[str]) -> dict[str, Vector]:
-        """Id → vector from a table of vectors, for the stored ones."""
+        """Id → vector from a table of vectors, for nodes that must have one there; raises `StateDamaged`."""
         rows = await self.store.fetch(NAME, self.key, table, ids) if ids else []
-        stored = {id_: row for id_, row in zip(ids, rows, strict=True) if row is not None}
-        return dict(zip(stored, decode_vectors(list(stored.values()), self.key, self.dimensions), strict=True))
+        stored = [row for row in rows if row is not None]
+        if len(stored) < len(rows):
+            raise damaged_document(StoredVector, self.key, _MISSING)
+        return dict(zip(ids, decode_vectors(stored, self.key, self.dimensions), strict=True))
 
     async def leaves(self, entries: Sequence[str]) -> dict[str, str]:
         """Entry id → node id, for entries that have a leaf."""

@@ -1,6 +1,6 @@
 """The documents of the tree."""
 
-from typing import Self
+from typing import Final, Self
 
 import orjson
 from pydantic import Field, model_validator
@@ -94,10 +94,10 @@ class LeafFrequency(Value):
 class TreeStats(Value):
     """Statistics of a tree."""
 
-    session: int = 0
+    session: int
     """The last applied session."""
-    leaves: int = 0
-    nodes: int = 0
+    leaves: int
+    nodes: int
     """All nodes except the root."""
     depth: int = 0
     """The depth of the deepest leaf."""
@@ -108,6 +108,10 @@ class TreeStats(Value):
     comparisons: int = 0
     speakers: tuple[Name, ...] = ()
     """Speakers, whose names are left out of embeddings."""
+
+
+EMPTY: Final = TreeStats(session=0, leaves=0, nodes=0)
+"""The statistics of a conversation without a tree."""
 
 
 def index_entry(document: str) -> IndexEntry | None:

@@ -14,7 +14,10 @@ from eunoe.workers.tree.settings import TreeSettings
 
 
 async def restore_points(dependencies: Dependencies, key: str) -> Sequence[Point]:
-    """The points of a conversation's tree, as the stage made them; vectors are stored. Raises `Unavailable`."""
+    """The points of a conversation's tree, as the stage made them; vectors are stored.
+
+    Raises `StateDamaged` where one is not, `Unavailable`.
+    """
     rows = await dependencies.store.scan(NAME, key, NODES)
     nodes = [node for node in (read_document(TreeNode, row, key) for row in rows.values()) if node.parent is not None]
     reader = TreeReader(dependencies.store, key, dependencies.embedder.dimensions)
@@ -35,7 +38,6 @@ async def restore_points(dependencies: Dependencies, key: str) -> Sequence[Point
             else SparseVector(),
         )
         for node in nodes
-        if node.node_id in vectors
     ]
 
 

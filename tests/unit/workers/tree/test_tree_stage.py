@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from eunoe.schemas.decisions import Collection, Commit, Put, Scope
+from eunoe.schemas.decisions import Collection, Commit, Drop, Put, Scope
 from eunoe.schemas.errors import StateDamaged
 from eunoe.schemas.memory import MemoriesChanged
 from eunoe.streams.codec import encode
@@ -20,10 +20,10 @@ from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stores.state.memory_store import MemoryLogPositions, MemoryStore
 from eunoe.workers.tree.loading import TreeReader, encode_sum
-from eunoe.workers.tree.nodes import ROOT, SUMS, VECTORS
-from eunoe.workers.tree.reads import entries_below, read_tree
-from eunoe.workers.tree.settings import TreeSettings
-from tests.support.in_memory import Clock
+from eunoe.workers.tree.nodes import NODES, ROOT, STATS, SUMS, VECTORS
+from eunoe.workers.tree.reads import TreeRecall, entries_below, read_tree
+from eunoe.workers.tree.settings import TreeRecallSettings, TreeSettings
+from tests.support.in_memory import Clock, HashEmbedder
 from tests.support.tree import KEY, FakeModel, Grove, changed, check_tree, ended, memory
 
 TOPICS = ("garden roses tulips soil", "train ticket Oslo night", "violin lesson concert bow", "bread oven flour yeast")
@@ -85,6 +85,47 @@ async def test_an_odd_vector_is_damage_of_the_conversation(table: str, text: str
     await grove.store.commit(Scope("tree", KEY), Commit(expect=ledger.applied, applied=2, writes=writes))
     with pytest.raises(StateDamaged, match=f"{KEY} is no StoredVector.*`eunoe repair`"):
         await grove.apply(changed(3, [memory(3, 0, some_text(0))], first[:1]))
+
+
+@pytest.mark.parametrize(
+    ("table", "ids", "form"),
+    [
+        (NODES, [ROOT], "TreeNode"),
+        (NODES, None, "TreeNode"),
+        (VECTORS, None, "StoredVector"),
+        (SUMS, None, "StoredVector"),
+        (STATS, None, "TreeStats"),
+    ],
+)
+async def test_a_missing_row_of_the_tree_is_damage_of_the_conversation(table: str, ids: list[str] | None, form: str):
+    grove = Grove()
+    first = [memory(1, index, some_text(index)) for index in range(20)]
+    await grove.apply(changed(1, first))
+    rows = ids or sorted((await grove.store.scan("tree", KEY, table)).keys() - {ROOT})
+    commit = Commit(expect=1, applied=2, writes=tuple(Drop(table, id_) for id_ in rows))
+    assert await grove.store.commit(Scope("tree", KEY), commit)
+    with pytest.raises(StateDamaged, match=f"{KEY} is no {form}.*it is missing.*`eunoe repair`"):
+        await grove.apply(changed(3, [memory(3, 0, some_text(0))], first[:1]))
+
+
+async def test_odd_statistics_are_no_empty_tree():
+    grove = Grove()
+    await grove.apply(session_of(1))
+    commit = Commit(expect=1, applied=2, writes=(Put(STATS, STATS, "{}"),))
+    assert await grove.store.commit(Scope("tree", KEY), commit)
+    with pytest.raises(StateDamaged, match=f"{KEY} is no TreeStats"):
+        await TreeReader(grove.store, KEY).stats()
+
+
+async def test_a_search_meets_a_missing_vector_as_damage():
+    grove = Grove()
+    await grove.apply(session_of(1))
+    rows = await grove.store.scan("tree", KEY, VECTORS)
+    commit = Commit(expect=1, applied=2, writes=tuple(Drop(VECTORS, id_) for id_ in rows))
+    assert await grove.store.commit(Scope("tree", KEY), commit)
+    recall = TreeRecall(grove.store, grove.index, HashEmbedder(), TreeRecallSettings())
+    with pytest.raises(StateDamaged, match=f"{KEY} is no StoredVector.*it is missing"):
+        await recall.recall(KEY, some_text(0))
 
 
 async def test_replaying_every_event_twice_changes_nothing():
