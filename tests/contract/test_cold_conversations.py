@@ -831,6 +831,21 @@ async def test_an_erasure_finds_the_snapshots_of_a_redis_that_was_lost(rig: Rig)
     assert rig.snapshots == {}
 
 
+async def test_a_store_that_stays_unwritable_is_asked_by_every_sweep(rig: Rig) -> None:
+    """Else a sweep between two refusals succeeds, and the log says that the store answers again."""
+    await rig.fill()
+    freezer = rig.freezer()
+    await freezer.sweep([PARTITION])
+    freezer.settle_s = 3_600.0  # what it looks at anew is not due
+    freezer._watched[KEY] = replace(freezer._watched[KEY], since=-3_600.0)
+    rig.cold.away = True
+    for _ in range(3):
+        with pytest.raises(Unavailable, match="the cold store is away"):
+            await freezer.sweep([PARTITION])
+    rig.cold.away = False
+    assert await freezer.sweep([PARTITION]) == 1
+
+
 async def test_a_sweep_that_fails_at_one_conversation_ends_when_all_have(rig: Rig) -> None:
     ended = []
 

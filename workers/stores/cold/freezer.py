@@ -135,9 +135,13 @@ class Freezer:
         if due:
             await self.mark.ensure()
         for start in range(0, len(due), AT_ONCE):
-            some = {key: self._watched.pop(key) for key in due[start : start + AT_ONCE]}
+            some = {key: self._watched[key] for key in due[start : start + AT_ONCE]}
+            for key in some:  # where the store refuses one of these, the next sweep asks it again, the others first
+                self._watched.move_to_end(key)
             tried = (self.freeze(key, one.partition, one.timer, one.applied) for key, one in some.items())
             done += sum(await all_ended(tried))
+            for key in some:
+                del self._watched[key]
         return done
 
     async def freeze(self, key: str, partition: int, timer: str, applied: bytes | None = None) -> bool:
