@@ -7,9 +7,10 @@ replay. Stop: all stages drained, the journal complete, and last the marker of a
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from eunoe.deploy.clients.connect import announced_stores, environment, on_stack
@@ -26,7 +27,6 @@ from eunoe.deploy.local.journal_erasing import erase_from_journal
 from eunoe.deploy.local.journal_sealing import open_entry
 from eunoe.deploy.local.journal_writer import JournalWriter
 from eunoe.deploy.local.kept import KeptData
-from eunoe.deploy.local.ports import HOST, free_port
 from eunoe.deploy.local.servers import check_port
 from eunoe.deploy.local.stack import LEDGER, LocalStack, Ports
 from eunoe.deploy.observability.index_watch import report_lost_index
@@ -34,11 +34,11 @@ from eunoe.deploy.observability.room_watch import report_lacking_room
 from eunoe.deploy.process.draining import drained, settle
 from eunoe.deploy.process.erasing import EraserOnDemand
 from eunoe.deploy.process.forked import ForkServer
+from eunoe.deploy.process.starting import start_gateway, start_workers
 from eunoe.deploy.process.supervisor import GatewayProcess, WorkerProcess
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.deploy.settings.deciding import decided
-from eunoe.deploy.settings.sections import KEYS_FILE
 from eunoe.schemas.decisions import Ledger
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Refused
@@ -115,13 +115,15 @@ async def open_standalone(
             keys = await last.enter_async_context(open_data_keys(settings))
             journal = await _restore(settings, stack, kept, report, keys) if kept is not None else None
         kills = [] if kills is None else kills
-        workers = await _start_workers(settings, stack, closing, forks, kills) if options.workers else ()
+        workers = await start_workers(settings, stack, closing, forks, kills) if options.workers else ()
         writer = await _start_journal(settings, stack, journal, last, keys) if journal is not None else None
+        settled = partial(_settle, settings, stack, workers, writer, report, options.drain_s)
         if workers and not stack.clean_start:
             await drained(settings, options.drain_s * 30, report)
         gateway = None
         if workers and options.http_port is not None:
-            gateway = await _start_gateway(unpinned, stack, options.http_port, closing, forks)
+            async with _clean_if_refused(settled):
+                gateway = await start_gateway(unpinned, stack, options.http_port, closing, forks)
             kills.append(gateway.kill)
         system = Standalone(settings, stack, workers, writer, gateway)
         _announce(system, unpinned)
@@ -135,8 +137,30 @@ async def open_standalone(
         if gateway is not None:
             await gateway.stop()  # nothing comes in while the stages are drained
         await _ended(erasing)
-        if workers and writer is not None:
-            await settle(settings, stack, workers, writer, report, options.drain_s)
+        await settled()
+
+
+@asynccontextmanager
+async def _clean_if_refused(settled: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """A part of a start while the stages run: where it is refused, they are stopped as at an ordinary stop."""
+    try:
+        yield
+    except Refused:
+        await settled()
+        raise
+
+
+async def _settle(
+    settings: Settings,
+    stack: LocalStack,
+    workers: Sequence[WorkerProcess],
+    writer: JournalWriter | None,
+    report: ReportProgress,
+    limit_s: float,
+) -> None:
+    """Drain the stages and mark the directory clean, where there are stages and it is kept."""
+    if workers and writer is not None:
+        await settle(settings, stack, workers, writer, report, limit_s)
 
 
 async def _create_topics(settings: Settings) -> None:
@@ -239,37 +263,6 @@ async def _begin_erased(settings: Settings, erased: Mapping[str, ErasedPart]) ->
             start = start_of(part)
             assert start is not None
             await transplants.swap(key, TABLES, start, Ledger())
-
-
-async def _start_workers(
-    settings: Settings,
-    stack: LocalStack,
-    closing: AsyncExitStack,
-    forks: ForkServer | None,
-    kills: list[Callable[[], None]],
-) -> tuple[WorkerProcess, ...]:
-    logs = stack.directory / "logs"
-    workers = tuple(
-        WorkerProcess([group], environment(settings), logs / f"worker-{group}.log", forks)
-        for group in ("replies", "memory")
-    )
-    for worker in workers:
-        closing.push_async_callback(worker.stop)
-        kills.append(worker.kill)
-    await asyncio.gather(*(worker.start() for worker in workers))
-    return workers
-
-
-async def _start_gateway(
-    settings: Settings, stack: LocalStack, port: int, closing: AsyncExitStack, forks: ForkServer | None
-) -> GatewayProcess:
-    """Start the gateway, which follows the live generation; its keys are in the data directory unless set."""
-    keys = settings.gateway.keys if settings.gateway.keys != KEYS_FILE else stack.directory / KEYS_FILE.name
-    own = {**environment(settings), "EUNOE_GATEWAY__KEYS": str(keys)}
-    gateway = GatewayProcess(f"{HOST}:{port or free_port()}", own, stack.directory / "logs" / "gateway.log", forks)
-    closing.push_async_callback(gateway.stop)
-    await gateway.start()
-    return gateway
 
 
 async def _start_journal(

@@ -60,6 +60,14 @@ class WorkerProcess:
         """The process id; `None` before the start."""
         return None if self._process is None else self._process.pid
 
+    @property
+    def was_refused(self) -> bool:
+        """Whether its one start was refused: that comes before it consumes anything."""
+        watch = self._watch
+        if watch is None or not watch.done() or watch.cancelled() or self._ready.is_set():
+            return False
+        return self.starts == 1 and isinstance(watch.exception(), Refused)
+
     async def start(self, timeout_s: float = 60.0) -> None:
         """Start, and return when all stages consume.
 

@@ -35,7 +35,7 @@ from eunoe.deploy.local.stack import LocalStack, Ports
 from eunoe.deploy.local.tansu import pacing
 from eunoe.deploy.local.tansu.activity import TRACE_TARGET
 from eunoe.deploy.process.standalone import StandaloneOptions, open_standalone
-from eunoe.deploy.settings import Settings
+from eunoe.deploy.settings import Settings, read_settings
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.redact import without_login
 from eunoe.streams.admin import create_topics
@@ -245,6 +245,26 @@ async def test_a_start_that_is_refused_leaves_a_directory_as_clean_as_it_was(tmp
     with pytest.raises(Refused, match=r"kept\.json is damaged"):
         await LocalStack(tmp_path).start()
     assert not KeptData(tmp_path).was_clean()
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("EUNOE_EMBEDDING", "nonsense", "EUNOE_EMBEDDING is 'nonsense'"),
+        ("EUNOE_GATEWAY__JWKS", "https://localhost/keys", "the gateway ended .*JWT_ISSUER"),
+    ],
+)
+async def test_a_start_that_a_process_refuses_leaves_a_directory_clean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    monkeypatch.setenv("EUNOE_PARTITIONS", "1")
+    with pytest.raises(Refused, match=said):
+        async with open_standalone(read_settings(), StandaloneOptions(data=tmp_path), lambda *_: None):
+            pass
+    assert KeptData(tmp_path).was_clean()
 
 
 def readable_by_others(directory: Path) -> list[str]:
