@@ -231,7 +231,11 @@ def _usage(fault: Exception) -> str:
 
 
 def _leave(code: int) -> None:
-    """End the process, even if a library's non-daemon thread keeps running."""
+    """End the process, even if a library's non-daemon thread keeps running.
+
+    The threads of obstore, which Python does not know, may still answer a request: into an interpreter that is being
+    taken down they would abort the process (134).
+    """
     try:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -239,7 +243,8 @@ def _leave(code: int) -> None:
         os._exit(code or _report(fault))  # without another flush, which would fail again
     end_on_interrupt()
     main_thread = threading.main_thread()
-    if any(not thread.daemon and thread is not main_thread for thread in threading.enumerate()):
+    threads = any(not thread.daemon and thread is not main_thread for thread in threading.enumerate())
+    if threads or "obstore" in sys.modules:
         os._exit(code)
     gc.freeze()  # the interpreter's end would look through half a million objects, which go with the process
     sys.exit(code)
