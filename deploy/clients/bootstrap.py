@@ -125,6 +125,7 @@ async def open_clients(
     async with AsyncExitStack() as closing:
         data_keys = await closing.enter_async_context(open_data_keys(settings))
         redis = await closing.enter_async_context(open_redis(settings))
+        await RedisConnection(redis).check_undivided(settings.prefix)
         answers = _answers(settings, redis, keys, data_keys)
         embedder = await open_embedder(settings, os.environ, closing)
         index = QdrantIndex(await closing.enter_async_context(open_qdrant(settings)), keys)

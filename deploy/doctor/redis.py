@@ -24,6 +24,7 @@ async def check_redis(settings: Settings, findings: Findings) -> None:
         with _naming_refusals(redis), redis.translating_faults():
             await _check_servers(client, redis.host, findings)
             findings.step("writes")
+            await redis.check_undivided(settings.prefix)
             await check_writes(client, redis.host, settings.prefix, findings)
             findings.step("durability")
             try:

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from secrets import token_hex
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from redis.asyncio import RedisCluster
 from redis.exceptions import MovedError, ResponseError
 
 from eunoe.deploy.doctor.findings import Findings
 from eunoe.deploy.process.durability import evicted
-from eunoe.workers.stores.redis.connection import RedisClient, as_text
+from eunoe.workers.stores.redis.connection import RedisClient, as_text, of_primaries
 
 NEARLY_FULL: Final = 0.85
 """The share of the memory limit from which it is nearly used up."""
@@ -23,9 +23,7 @@ _MIB: Final = 2**20
 async def info_by_server(client: RedisClient, host: str) -> dict[str, dict[str, object]]:
     """Facts of each master (INFO), by its address. Raises ``RedisError``."""
     if isinstance(client, RedisCluster):
-        # redis-py's types do not cover the answers of several nodes
-        answers: Any = await client.info(target_nodes=RedisCluster.PRIMARIES)
-        return {node: _named(about) for node, about in cast("Mapping[str, Mapping[Any, object]]", answers).items()}
+        return {node: _named(about) for node, about in (await of_primaries(client, client.info)).items()}
     return {host: _named(await client.info())}
 
 
@@ -34,12 +32,15 @@ def _named(about: Mapping[Any, object]) -> dict[str, object]:
 
 
 async def check_writes(client: RedisClient, host: str, prefix: str, findings: Findings) -> None:
-    """Write and delete a key of ``prefix`` on each master; a refusal is a fault. Raises other ``RedisError``."""
+    """Write and delete a key of ``prefix`` on each master, by a script, too; a refusal is a fault.
+
+    Raises other ``RedisError``.
+    """
     refused = 0
     for server, name in _probes(client, host, prefix).items():
         try:
             await client.set(name, b"1", px=_KEPT_MS)
-            await client.delete(name)
+            await client.eval("return redis.call('DEL', KEYS[1])", 1, name)
         except MovedError:  # a node of a cluster, which is asked as one server
             raise
         except ResponseError as fault:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from redis.asyncio import RedisCluster
 from redis.exceptions import RedisError
@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.observability.health import HealthState
 from eunoe.schemas.errors import Misconfigured
-from eunoe.workers.stores.redis.connection import RedisClient, RedisConnection, as_text
+from eunoe.workers.stores.redis.connection import RedisClient, RedisConnection, as_text, of_primaries
 
 log = logging.getLogger(__name__)
 
@@ -51,9 +51,8 @@ async def warn_of_weak_durability(client: RedisClient) -> None:
 async def settings_by_server(client: RedisClient, host: str) -> dict[str, dict[str, str]]:
     """The settings by server: of a cluster those of every primary, by its address."""
     if isinstance(client, RedisCluster):
-        # redis-py's types do not cover the answers of several nodes
-        answers: Any = await client.config_get(*_ASKED, target_nodes=RedisCluster.PRIMARIES)
-        return {node: _texts(config) for node, config in cast("Mapping[str, object]", answers).items()}
+        answers = await of_primaries(client, client.config_get, *_ASKED)
+        return {node: _texts(config) for node, config in answers.items()}
     return {host: _texts(await client.config_get(*_ASKED))}
 
 
@@ -101,8 +100,8 @@ def evicted(count: int) -> str:
 async def evicted_by_server(client: RedisClient, host: str) -> dict[str, int]:
     """Keys evicted since the start of each server: of a cluster those of every primary, by its address."""
     if isinstance(client, RedisCluster):
-        answers: Any = await client.info("stats", target_nodes=RedisCluster.PRIMARIES)
-        return {node: _evicted(about) for node, about in cast("Mapping[str, Mapping[Any, object]]", answers).items()}
+        answers = await of_primaries(client, client.info, "stats")
+        return {node: _evicted(about) for node, about in answers.items()}
     return {host: _evicted(await client.info("stats"))}
 
 

@@ -4,15 +4,19 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from eunoe.deploy.clients.redis import open_redis_url
+from eunoe.deploy.doctor.findings import Findings, Level
+from eunoe.deploy.doctor.redis import check_redis
 from eunoe.deploy.observability.counters import WorkerMeter
 from eunoe.deploy.observability.exposition import metrics_text
 from eunoe.deploy.observability.health import HealthState
 from eunoe.deploy.observability.metrics import MetricSources
 from eunoe.deploy.process.durability import EvictionWatch, warn_of_weak_durability
+from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Commit, Put, Scope
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import Misconfigured, Unavailable
 from eunoe.workers.stores.records.generations import forget_generation
 from eunoe.workers.stores.redis.connection import RedisConnection
 from eunoe.workers.stores.redis.keys import Keys
@@ -102,6 +106,25 @@ async def test_keys_that_a_node_evicts_are_told_and_counted(tmp_path: Path, capl
             assert f"127.0.0.1:{full.port}: it has evicted {count} keys" in told
             samples = metrics_text(MetricSources(WorkerMeter(), health)).decode()
             assert f'eunoe_evicted_keys{{server="127.0.0.1:{full.port}"}} {count}.0' in samples
+
+
+async def test_a_cluster_of_one_node_is_asked_as_a_cluster(tmp_path: Path) -> None:
+    """As one server it answers most requests, and refuses those for keys of several slots, such as of positions."""
+    with valkey_cluster(tmp_path, size=1) as cluster:
+        address = f"127.0.0.1:{cluster.nodes[0].port}"
+        as_server = Settings(redis_url=SecretStr(f"redis://{address}/0"))
+        with pytest.raises(Misconfigured, match=r"begin EUNOE_REDIS_URL with redis\+cluster://"):
+            await check_redis(as_server, Findings("redis"))
+        findings = Findings("redis")
+        await check_redis(Settings(redis_url=SecretStr(cluster.url)), findings)
+        assert Level.FAULT not in {one.level for one in findings.found}
+        assert findings.found[-1].text.startswith(f"{address} keeps what it acknowledges")
+        async with open_redis_url(cluster.url) as client:
+            redis, health = RedisConnection(client), HealthState()
+            await redis.check_undivided("eunoe")
+            assert len(await redis.processes()) == 1
+            await EvictionWatch(client, health).look()
+            assert health.evicted == {address: 0}
 
 
 @pytest.mark.slow

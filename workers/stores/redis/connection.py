@@ -70,7 +70,7 @@ def _refusal(fault: BaseException, *, asks_cluster: bool) -> str | None:
         return "has no such database: change the number at the end of EUNOE_REDIS_URL"
     if isinstance(fault, faults.InvalidResponse) or "Protocol error, got" in text:
         return "answers, but not as Redis does: set its host and port in EUNOE_REDIS_URL, and rediss:// for a TLS port"
-    if isinstance(fault, faults.MovedError) and not asks_cluster:
+    if isinstance(fault, faults.MovedError | faults.ClusterCrossSlotError) and not asks_cluster:
         return "is a node of a cluster: begin EUNOE_REDIS_URL with redis+cluster:// (rediss+cluster:// with TLS)"
     if "Cluster mode is not enabled" in text or "cluster support disabled" in text:
         return "is no cluster: begin EUNOE_REDIS_URL with redis:// (rediss:// with TLS)"
@@ -141,6 +141,14 @@ class RedisConnection:
             text = str(fault).partition(" : <")[0]  # sentinels add the settings of their connections
             raise Unavailable(f"{server}: {type(fault).__name__}: {text:.300}", server) from fault
 
+    async def check_undivided(self, prefix: str) -> None:
+        """Raise `Misconfigured` for a node of a cluster that is asked as one server.
+
+        One that has all slots answers most requests, and refuses those for keys of several. Raises `Unavailable`.
+        """
+        if not isinstance(self.client, RedisCluster):
+            await self.command("EXISTS", f"{prefix}:_a", f"{prefix}:_b")
+
     async def processes(self) -> frozenset[str]:
         """The ids of the servers that take writes: one that restarts, or takes the place of another, has a new id.
 
@@ -150,7 +158,7 @@ class RedisConnection:
             if not isinstance(self.client, RedisCluster):
                 return frozenset([str((await self.client.info("server"))["run_id"])])
             await self.client.initialize()
-            told = await self.client.info("server", target_nodes=RedisCluster.PRIMARIES)
+            told = await of_primaries(self.client, self.client.info, "server")
             return frozenset(str(one["run_id"]) for one in told.values())
 
     async def clock(self) -> int:
@@ -178,6 +186,15 @@ class RedisConnection:
                 return await self._ask("EVALSHA", script.sha, *words)
             except faults.NoScriptError:
                 return await self._ask("EVAL", script.source, *words)
+
+
+async def of_primaries(client: RedisCluster, command: Callable[..., Any], *words: str) -> Mapping[str, Any]:
+    """The answers of the primaries of a cluster to a command of redis-py, by address. Raises ``RedisError``."""
+    # redis-py's types do not cover the answers of several nodes
+    answers = await command(*words, target_nodes=RedisCluster.PRIMARIES)
+    primaries = client.get_primaries()
+    # that of the only one is given as it is
+    return {primaries[0].name: answers} if len(primaries) == 1 else cast("Mapping[str, Any]", answers)
 
 
 def _pipelined(client: Redis) -> Callable[..., Awaitable[Any]]:

@@ -2,7 +2,7 @@
 
 import pytest
 from redis.asyncio import Redis, RedisCluster
-from redis.exceptions import InvalidResponse, MovedError, RedisClusterException, ResponseError
+from redis.exceptions import ClusterCrossSlotError, InvalidResponse, MovedError, RedisClusterException, ResponseError
 
 from eunoe.schemas.errors import Misconfigured, Unavailable
 from eunoe.workers.stores.redis.connection import RedisConnection
@@ -46,6 +46,7 @@ async def test_any_other_fault_of_ours_stays_what_it_is():
             False,
             r"node of a cluster: begin EUNOE_REDIS_URL with redis\+cluster://",
         ),
+        (ClusterCrossSlotError("Keys in request don't hash to the same slot"), False, "is a node of a cluster"),
         (RedisClusterException(f"{CANNOT}Cluster mode is not enabled on this node"), True, "no cluster.*redis://"),
         (RedisClusterException(CANNOT + HELLO), True, "refuses the login: set user and password in EUNOE_REDIS_URL"),
         (ResponseError(PROTECTED), False, "Redis at localhost:1 answers its own machine alone.*password"),
@@ -55,6 +56,7 @@ async def test_any_other_fault_of_ours_stays_what_it_is():
     ],
     ids=[
         "one node of a cluster",
+        "the one node of a cluster",
         "a cluster that is none",
         "a cluster without the password",
         "protected",
