@@ -142,6 +142,22 @@ async def test_a_slow_answer_of_an_endpoint_that_answers_others_is_slow_and_not_
         assert (await model.answer(PROMPT, Cited)).line == 1
 
 
+async def test_a_short_question_takes_the_slot_of_the_call_that_was_not_answered():
+    slow = replace(SCRIPTED, faults=by_schedule(Fault.HANG, Fault.HANG))
+    async with serving(slow, timeout_s=0.3, in_flight=2) as (server, model):
+
+        async def asked_until_it_failed() -> int:
+            with pytest.raises(Unavailable):
+                await model.answer(PROMPT, Cited)
+            return server.stats["chat"]
+
+        failing = asyncio.create_task(asked_until_it_failed())
+        await asyncio.sleep(0)
+        waiting = asyncio.create_task(model.answer(PROMPT, Cited))
+        assert await failing == 2, "the call that waits is sent behind the question and its short one"
+        assert (await waiting).line == 1
+
+
 async def test_a_process_that_stood_still_asks_again_and_does_not_call_the_endpoint_slow(
     monkeypatch: pytest.MonkeyPatch,
 ):

@@ -74,18 +74,24 @@ class ChatRequests:
                 with budget.running():
                     completion = await self._post(body, allowed_s)
             except TimeoutError:
-                pass
-            else:
-                self._answered_at = perf_counter()
-                return completion
+                fault = await self._fault_of_silence(body, started, allowed_s, urgent)
+                raise fault from None
+            self._answered_at = perf_counter()
+            return completion
+
+    async def _fault_of_silence(
+        self, body: Mapping[str, Any], started: float, allowed_s: float, urgent: bool
+    ) -> AnswerInvalid | Transient | Unavailable:
+        """The meaning of it that no answer to ``body`` came in ``allowed_s`` seconds; its slot serves to find out."""
+        endpoint = self._endpoint
         late_s = perf_counter() - started - allowed_s
         if late_s > PAUSED_S:
-            raise Transient(f"this process stood still for {late_s:.0f} s while {endpoint.server} was asked")
+            return Transient(f"this process stood still for {late_s:.0f} s while {endpoint.server} was asked")
         # a reply waits for no short question where an answer of just before says that the endpoint is slow and not away
         alive_since = started + allowed_s - endpoint.timeout_s if urgent else started
-        if self._answered_at > alive_since or await self.answers_others(body, urgent=urgent):
-            raise AnswerInvalid(f"the answer did not come in {allowed_s:g} s", AnswerFault.SLOW)
-        raise Unavailable(
+        if self._answered_at > alive_since or await self._answers_short(body, urgent):
+            return AnswerInvalid(f"the answer did not come in {allowed_s:g} s", AnswerFault.SLOW)
+        return Unavailable(
             f"{endpoint.server} did not answer in {allowed_s:g} s, nor did it answer a short question", endpoint.server
         )
 
@@ -126,6 +132,11 @@ class ChatRequests:
 
         One that nobody waits for may take as long as any: some models answer nothing sooner.
         """
+        async with self._limit.slot(urgent=urgent):
+            return await self._answers_short(body, urgent)
+
+    async def _answers_short(self, body: Mapping[str, Any], urgent: bool) -> bool:
+        """As `answers_others`, in a slot of the caller's."""
         from openai import APIStatusError  # noqa: PLC0415 - see eunoe.workers.models.endpoint.client
 
         length_field = next(name for name in _LENGTH_FIELDS if name in body)
