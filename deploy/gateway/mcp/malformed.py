@@ -8,11 +8,12 @@ from typing import Any, Final, Self
 from anyio import EndOfStream
 from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData
-from mcp_types.jsonrpc import JSONRPCError, JSONRPCNotification
+from mcp_types.jsonrpc import JSONRPCError, JSONRPCNotification, jsonrpc_message_adapter
 from pydantic import ValidationError
 
 from eunoe.deploy.gateway.mcp.open_calls import OpenCalls
 
+_MARK: Final = "\ufeff"
 _NO_JSON: Final = -32_700
 _INVALID: Final = -32_600
 _NO_ID: Final = JSONRPCError(
@@ -65,10 +66,21 @@ class AnsweredInput:
         self, receive: Callable[[], Awaitable[SessionMessage | Exception]]
     ) -> SessionMessage | Exception:
         try:
-            return await receive()
+            return _unmarked(await receive())
         except (EndOfStream, StopAsyncIteration):
             await self._calls.finish(self._finish_s)
             raise
+
+
+def _unmarked(found: SessionMessage | Exception) -> SessionMessage | Exception:
+    """The message of a line that begins with a byte order mark, as the first one of some programs does."""
+    line = found.errors(include_url=False)[0]["input"] if isinstance(found, ValidationError) else None
+    if not isinstance(line, str) or not line.startswith(_MARK):
+        return found
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line.removeprefix(_MARK), by_name=False))
+    except ValidationError as fault:
+        return fault
 
 
 def _refused(found: SessionMessage | Exception) -> JSONRPCError | None:

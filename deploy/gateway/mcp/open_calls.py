@@ -21,6 +21,8 @@ class OpenCalls:
         self._answers = answers
         self._ids: set[str | int] = set()
         self._answered = asyncio.Event()
+        self.is_read = True
+        """Whether somebody reads the answers; else they are dropped."""
 
     def take(self, received: SessionMessage) -> None:
         """Note a request, or that one is cancelled: it gets no answer."""
@@ -40,9 +42,15 @@ class OpenCalls:
 
     async def send(self, answer: SessionMessage) -> None:
         """Send an answer, or another message."""
-        await self._answers.send(answer)
+        if self.is_read:
+            await self._answers.send(answer)
         if isinstance(answer.message, JSONRPCResponse | JSONRPCError):
             self._leave(answer.message.id)
+
+    def forget(self) -> None:
+        """Wait for no request any more: none is under way."""
+        self._ids.clear()
+        self._answered.set()
 
     def _leave(self, id_: object) -> None:
         if isinstance(id_, str | int):

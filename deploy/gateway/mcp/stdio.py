@@ -1,6 +1,9 @@
 """MCP over stdin and stdout: the tools as requests to a gateway elsewhere."""
 
+import asyncio
 import logging
+import os
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -10,11 +13,13 @@ from typing import NamedTuple
 from mcp.server.stdio import stdio_server
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
+from eunoe.deploy.exits import Exit
 from eunoe.deploy.gateway.keys import GATEWAY_KEY
 from eunoe.deploy.gateway.mcp.malformed import AnsweredInput
 from eunoe.deploy.gateway.mcp.open_calls import OpenCalls
 from eunoe.deploy.gateway.mcp.server import make_server
 from eunoe.deploy.gateway.mcp.tools import ANSWER_S, ToolContext
+from eunoe.deploy.gateway.mcp.unread import when_unread
 from eunoe.deploy.local.notice import find_stack
 from eunoe.deploy.settings.sections import McpSettings
 from eunoe.schemas.base import Identifier
@@ -90,6 +95,7 @@ def _kept_key(file: Path) -> SecretStr | None:
 async def serve_stdio(find: Callable[[], GatewayAddress], conversation: str | None) -> None:
     """Serve until the input ends, or nobody reads the answers; ``find`` is called for each call of a tool.
 
+    The latter ends the process: a thread may wait for a line of the input, which nothing but a line wakes.
     Raises `Refused` for a conversation that cannot be, and where no gateway is found at the start.
     """
     if conversation is not None:
@@ -107,10 +113,25 @@ async def serve_stdio(find: Callable[[], GatewayAddress], conversation: str | No
             yield await found.connection()
 
         server = make_server(connected, conversation)._lowlevel_server  # noqa: SLF001 - the only one that takes streams
+        unread = asyncio.Event()
         try:
-            async with stdio_server() as (messages, answers):
-                calls = OpenCalls(answers)
-                options = server.create_initialization_options()
-                await server.run(AnsweredInput(messages, calls, ANSWER_S), calls, options)
+            with when_unread(sys.stdout.fileno(), unread.set):
+                async with stdio_server() as (messages, answers):
+                    calls = OpenCalls(answers)
+                    closing.callback(asyncio.create_task(_end_unread(unread, calls)).cancel)
+                    options = server.create_initialization_options()
+                    try:
+                        await server.run(AnsweredInput(messages, calls, ANSWER_S), calls, options)
+                    finally:
+                        calls.forget()
         except* BrokenPipeError:
             log.info("nobody reads the answers any more")
+
+
+async def _end_unread(unread: asyncio.Event, calls: OpenCalls) -> None:
+    """End the process once nobody reads its answers, and the requests under way are carried out."""
+    await unread.wait()
+    log.info("nobody reads the answers any more")
+    calls.is_read = False
+    await calls.finish(ANSWER_S)
+    os._exit(Exit.OK)

@@ -69,3 +69,10 @@ def test_a_request_whose_id_the_library_cannot_read_is_answered_and_a_notificati
         *((None, -32600) for _ in ids),
         ("last", None),
     ]
+
+
+def test_a_byte_order_mark_before_a_message_is_passed_over(answers):
+    named, broken = PING.replace(b"last", b"marked"), b"{"
+    found = answers(b"\xef\xbb\xbf" + named, b"\xef\xbb\xbf" + broken)
+    assert {"jsonrpc": "2.0", "id": "marked", "result": {}} in found
+    assert [one["error"]["code"] for one in found if "error" in one] == [-32700]

@@ -81,6 +81,12 @@ async def test_a_program_that_leaves_without_its_answers_is_no_fault(tmp_path):
     assert process.returncode == 0
 
 
+async def test_tools_whose_answers_nobody_reads_end_although_their_input_is_open(tmp_path):
+    async with greeted(tmp_path) as process:
+        process._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]  # asyncio closes no output alone
+        assert await asyncio.wait_for(process.wait(), 20) == 0
+
+
 class Ended:
     """A stream of messages that ends behind these."""
 
