@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 MAX_HEAD: Final = 65_536
 """Bytes of a request line with its headers, and of the trailers behind a body."""
 MAX_HEADERS: Final = 200
+MAX_REST: Final = 1 << 20
+"""Bytes behind what was refused that are thrown away, so that a client that still sends gets the answer."""
 MAX_WAITING: Final = 8
 """Requests of a connection that wait for the answer to the one before them."""
 MIN_READ: Final = 65_536
@@ -67,6 +69,10 @@ class BoundedConnection(LingeringConnection, IgnoredUpgrades):
     _size = 0
     """Bytes of the URL and the whole headers of this message."""
     _too_large = False
+    _refused = False
+    """Whether a request was answered here that the application could not answer."""
+    _rest = MAX_REST
+    """Bytes that may still come behind what was refused."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         """Wait for the first request."""
@@ -86,6 +92,7 @@ class BoundedConnection(LingeringConnection, IgnoredUpgrades):
     def data_received(self, data: bytes) -> None:
         """Hand the bytes to the parser, unless it waits already for the end of too many."""
         if self._too_large or self._too_many or self.lingers:
+            self._throw_away(data)
             return
         if self._pending > MAX_HEAD:  # tested before this read is counted: it may hold the end of the head and a body
             self._refuse()
@@ -173,6 +180,13 @@ class BoundedConnection(LingeringConnection, IgnoredUpgrades):
             del msg
             self._answer(Problem(400, _NO_HTTP))
 
+    def _throw_away(self, data: bytes) -> None:
+        """Close a connection on which ever more comes behind what was refused."""
+        if self._refused:
+            self._rest -= len(data)
+            if self._rest < 0:
+                self.close_lingering()
+
     def _count(self, size: int) -> None:
         self._size += size
         if self._size > MAX_HEAD:
@@ -202,8 +216,9 @@ class BoundedConnection(LingeringConnection, IgnoredUpgrades):
         own = (b"x-request-id: %b" % id_.encode(), b"connection: close")
         body = bytes(response.body)
         self.transport.write(STATUS_LINE[problem.status] + b"\r\n".join((*lines, *own, b"", body)))
-        self.transport.close()
-        self._watch()
+        self._refused = True
+        self._wait_no_more()
+        self.linger()
 
     def _wait(self) -> None:
         self._wait_no_more()

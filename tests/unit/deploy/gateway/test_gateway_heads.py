@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import select
+import socket
 from contextlib import suppress
 
 import pytest
@@ -82,6 +84,22 @@ async def test_a_whole_head_over_the_limit_is_431(gateway):
         async with Raw(client) as raw:
             raw.send(raw.head("GET", "/v1/conversations?cursor=" + "a" * MAX_HEAD))
             assert (await raw.rest()).startswith(REFUSED)
+
+
+async def test_a_client_that_sends_all_of_a_refused_head_gets_the_answer_and_no_reset(gateway):
+    """As most clients do: they send, and then read; a reset would discard the answer that waits."""
+
+    def asked(host: str, port: int) -> bytes:
+        with socket.create_connection((host, port), timeout=20) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nX-A: " + b"a" * (2 * MAX_HEAD))
+            select.select([client], [], [], 20)
+            for _ in range(4):
+                client.sendall(b"a" * MAX_HEAD)  # raises at a reset
+            return client.recv(len(REFUSED))
+
+    async with gateway.served() as client:
+        url = client.base_url
+        assert await asyncio.to_thread(asked, url.host, url.port) == REFUSED
 
 
 async def test_heads_below_the_limit_are_counted_one_by_one_and_bodies_not_at_all(gateway):
