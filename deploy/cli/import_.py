@@ -20,6 +20,7 @@ from eunoe.deploy.datasets.imports.imported import ImportFile, ImportTarget
 from eunoe.deploy.datasets.imports.missing import MissingSessions, missing_sessions
 from eunoe.deploy.datasets.imports.run import ImportDone, run_import
 from eunoe.deploy.datasets.unmarked import unmarked_line
+from eunoe.deploy.exits import Exit
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import write_time
@@ -48,6 +49,13 @@ def import_(
 
     Says first how much it is, and what it costs. A second import of the same file changes nothing. After Ctrl-C, or
     where a server went away, run the same command again to go on.
+
+    Exit codes:
+
+    - 0: done
+    - 1: done, without chats that were refused and named
+    - 2: not a file of this format, or wrong settings
+    - 69: a server is away, or the stages do not go on
     """
     if not (yes or dry_run or sys.stdin.isatty()):
         raise Refused("no terminal to ask at: give --yes to import, or --dry-run to see what it would cost")
@@ -61,12 +69,20 @@ def import_(
             errors.print(line, markup=False, highlight=False)
     if dry_run:
         _print({"plan": _plan_document(found, plan)}, as_json=as_json)
+        _end_incomplete(found)
         return
     if not yes:
         typer.confirm("Import?", abort=True, err=True)
     done = _run(settings, found, quiet=as_json)
     _print({"plan": _plan_document(found, plan), "done": asdict(done)}, as_json=as_json)
-    note(done_line(done), quiet=as_json)
+    note(done_line(done, len(found.refused)), quiet=as_json)
+    _end_incomplete(found)
+
+
+def _end_incomplete(found: ImportFile) -> None:
+    """End with the code of a negative result, where chats were refused."""
+    if found.refused:
+        raise typer.Exit(Exit.FAILED)
 
 
 def _reading(bars: ProgressBars) -> ReportRead:
@@ -137,11 +153,12 @@ def _refusals(found: ImportFile) -> list[str]:
     return [*lines, f"refused: {counted(more, 'more chat')}; --json names all"] if more else lines
 
 
-def done_line(done: ImportDone) -> str:
-    """The result as a line of text."""
+def done_line(done: ImportDone, refused: int = 0) -> str:
+    """The result as a line of text, with the number of chats that were ``refused``."""
     there = f"; {counted(done.present, 'session')} had come before" if done.present else ""
     played = f"{counted(done.events, 'event')} in {counted(done.sessions, 'session')}"
-    return f"{played} became memory in {done.seconds:.1f} s{there}"
+    without = f"; {counted(refused, 'chat')} refused" if refused else ""
+    return f"{played} became memory in {done.seconds:.1f} s{there}{without}"
 
 
 def _plan_document(found: ImportFile, plan: tuple[MissingSessions, ImportEstimate]) -> dict[str, Any]:

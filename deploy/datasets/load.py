@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from eunoe.deploy.datasets import locomo
 from eunoe.deploy.datasets.chunks import lines_of, read_chunks
 from eunoe.deploy.datasets.loaded import ClientEvent, EvalQuestion, LoadedConversation, Played
+from eunoe.deploy.progress import ReportCount
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Erase, SessionEnded, Utterance
 from eunoe.schemas.versions import ContractError, describe, read_contract
@@ -44,12 +45,12 @@ def read_events(path: Path) -> tuple[ClientEvent, ...]:
     return tuple(event for _, event in read_numbered_events(read_chunks(path, EXPECTED), path))
 
 
-def read_bytes(path: Path, expected: str = EXPECTED) -> bytes:
+def read_bytes(path: Path, expected: str = EXPECTED, report: ReportCount = lambda _: None) -> bytes:
     """The bytes of a file, without a byte order mark; raises `Refused` where it cannot be read or is empty.
 
-    ``expected``: the content that the message asks for.
+    ``expected``: the content that the message asks for. ``report`` is called with the bytes read.
     """
-    return b"".join(read_chunks(path, expected))
+    return b"".join(read_chunks(path, expected, report))
 
 
 def json_fault(data: bytes, error: orjson.JSONDecodeError) -> str:

@@ -11,7 +11,7 @@ from eunoe.deploy.datasets.imports.imported import ImportTarget
 from eunoe.deploy.datasets.imports.run import run_import
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES
-from tests.support.exports import write_exports
+from tests.support.exports import claude_chat, write_exports
 from tests.support.pipeline import Pipeline, pipeline_at_work
 from tests.support.session import SessionServers
 from tests.support.whole_state import read_digest
@@ -46,6 +46,17 @@ async def test_each_format_is_imported_once(at_work: Pipeline, tmp_path: Path):
         view = await at_work.shown(keys[0].partition("/")[2])
         assert view.remembered == 2
         assert view.segments[0].lines[0].at.isoformat() < "2026-01-04"
+
+
+async def test_chats_are_imported_without_an_entry_that_is_none(at_work: Pipeline, tmp_path: Path):
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([{"title": "x"}, claude_chat("chat-9")]))
+    words = ("import", str(path), "--from", "claude", "--conversation", "damaged", "--yes", "--json")
+    done = await at_work.eunoe(*words)
+    assert done.code == 1
+    plan = json.loads(done.out)
+    assert [fault.partition(": ")[0] for fault in plan["plan"]["refused"]] == [f"{path}, chat 1"]
+    assert (await at_work.shown("damaged")).remembered == plan["done"]["sessions"] > 0
 
 
 async def test_nothing_is_imported_without_a_yes(at_work: Pipeline, tmp_path: Path):

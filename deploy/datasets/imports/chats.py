@@ -53,8 +53,9 @@ def read_chats(entries: Iterable[object], path: Path, target: ImportTarget, sour
     """All chats as one conversation of the person: a session for each stretch of a chat without a long silence.
 
     ``source`` is the name of the product: that of the conversation, where ``target`` has none. A chat that is there
-    twice counts once. A message without a time takes that of the one before; a chat without any time is refused alone.
-    Raises `Refused` with the number of the chat that is none, or has another message under an id of one before.
+    twice counts once. A message without a time takes that of the one before. An entry that is no chat, and a chat
+    without any time, are refused alone. Raises `Refused` with the number of the chat that has another message under an
+    id of one before, and where all are refused.
     """
     left_out: Counter[str] = Counter()
     conversation_id = target.conversation_id or source
@@ -64,10 +65,10 @@ def read_chats(entries: Iterable[object], path: Path, target: ImportTarget, sour
     known = KnownLines()
     for number, entry in enumerate(entries, 1):
         where = f"{path}, chat {number}"
-        chat = read(entry, where, left_out)
-        times = _times(chat)
-        if times is None:
-            refused.append(_refusal(chat, where))
+        try:
+            chat, times = _dated(entry, where, left_out, read)
+        except Refused as fault:
+            refused.append(str(fault))
             continue
         lines: list[SourceLine] = []
         for message, time in zip(chat.messages, times, strict=True):
@@ -82,6 +83,17 @@ def read_chats(entries: Iterable[object], path: Path, target: ImportTarget, sour
         raise Refused(refused[0])
     ordered = sorted(sessions, key=lambda session: (session.utterances[0].at, session.session_id))
     return ImportFile(tuple(ordered), left_out, undated, tuple(refused))
+
+
+def _dated(entry: object, where: str, left_out: Counter[str], read: ReadChat) -> tuple[Chat, list[datetime]]:
+    """A chat with the times of its messages; raises `Refused` for no chat, and where there is no time."""
+    own = Counter[str]()
+    chat = read(entry, where, own)
+    times = _times(chat)
+    if times is None:
+        raise Refused(_refusal(chat, where))
+    left_out.update(own)
+    return chat, times
 
 
 def usable_time(value: object) -> datetime | None:

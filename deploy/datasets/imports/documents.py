@@ -28,9 +28,9 @@ _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 """An escape that may be half of a surrogate pair."""
 
 
-def load_json(path: Path) -> object:
-    """The document of a file. Raises `Refused` with the line that is wrong."""
-    data = read_bytes(path, EXPECTED)
+def load_json(path: Path, report: ReportRead = lambda _done, _total: None) -> object:
+    """The document of a file; ``report`` is called as it is read. Raises `Refused` with the line that is wrong."""
+    data = read_bytes(path, EXPECTED, of_all(report, file_size(path)))
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:

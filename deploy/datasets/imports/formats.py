@@ -73,12 +73,12 @@ def _claude(path: Path, target: ImportTarget, report: ReportRead) -> ImportFile:
     return read_chats(read_entries(path, report), path, target, claude.NAME, claude.read_chat)
 
 
-def _mem0(path: Path, target: ImportTarget, _: ReportRead) -> ImportFile:
-    return mem0.read_memories(load_json(path), path, target)
+def _mem0(path: Path, target: ImportTarget, report: ReportRead) -> ImportFile:
+    return mem0.read_memories(load_json(path, report), path, target)
 
 
-def _locomo(path: Path, target: ImportTarget, _: ReportRead) -> ImportFile:
-    samples = locomo.samples_in(read_bytes(path), path)
+def _locomo(path: Path, target: ImportTarget, report: ReportRead) -> ImportFile:
+    samples = locomo.samples_in(read_bytes(path, EXPECTED, of_all(report, file_size(path))), path)
     if samples is None:
         raise Refused(f"{path}: not a LoCoMo file: expected a sample, or a list of them")
     if target.conversation_id is not None:

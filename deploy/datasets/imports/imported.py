@@ -95,7 +95,7 @@ class ImportFile:
     undated: int = 0
     """Messages of chats that have no time of their own, and take that of the one before."""
     refused: tuple[str, ...] = ()
-    """The chats that were refused alone: each with its place and the fault."""
+    """The entries that were refused alone, as no chats or without a time: each with its place and the fault."""
 
     @property
     def events(self) -> int:

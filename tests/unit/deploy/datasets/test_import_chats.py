@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.deploy.cli.import_ import plan_lines
+from eunoe.deploy.cli.import_ import done_line, plan_lines
 from eunoe.deploy.datasets.imports.documents import entries_of
 from eunoe.deploy.datasets.imports.estimate import ImportEstimate
 from eunoe.deploy.datasets.imports.formats import ImportFormat, read_import
 from eunoe.deploy.datasets.imports.imported import ImportFile, ImportTarget
 from eunoe.deploy.datasets.imports.missing import MissingSessions
+from eunoe.deploy.datasets.imports.run import ImportDone
 from eunoe.schemas.errors import Refused
 from tests.support.exports import DAY, HIDDEN, SAID, chatgpt_chat, claude_chat, claude_message
 
@@ -104,6 +105,19 @@ def test_a_chat_without_any_time_is_refused_alone(tmp_path, format_, time):
     assert f"refused: {refused}" in told(found)
     with pytest.raises(Refused, match="chat 1: neither it nor any"):
         read(tmp_path, format_, [timeless])
+
+
+@pytest.mark.parametrize("format_", ["chatgpt", "claude"])
+def test_an_entry_that_is_no_chat_is_refused_alone(tmp_path, format_):
+    chat, of_another = (chatgpt_chat(), claude_chat()) if format_ == "chatgpt" else (claude_chat(), chatgpt_chat())
+    entries = [None, chat, {"title": "x"}, of_another, {**chat, "current_node": "gone", "chat_messages": None}]
+    found = read(tmp_path, format_, entries)
+    alone = read(tmp_path, format_, [chat])
+    assert texts_of(found) == texts_of(alone)
+    assert found.left_out == alone.left_out
+    assert [fault.split(": ")[0].rpartition(" ")[2] for fault in found.refused] == ["1", "3", "4", "5"]
+    assert [line for line in told(found) if line.startswith("refused")] == [f"refused: {one}" for one in found.refused]
+    assert done_line(ImportDone(2, 9, 0, 0, 1.0), len(found.refused)).endswith("; 4 chats refused")
 
 
 # ---- chats of Claude

@@ -23,7 +23,6 @@ from tests.support.exports import (
     DAY,
     SAID,
     chatgpt_chat,
-    claude_chat,
     json_lines,
     locomo_sample,
     mem0_memories,
@@ -120,6 +119,15 @@ def test_what_an_answer_of_mem0_has_on_other_pages_is_told(tmp_path, page, left_
     assert read(tmp_path, "mem0", {**mem0_memories(), "previous": None, **page}).left_out == left_out
 
 
+@pytest.mark.parametrize("format_", ["mem0", "locomo"])
+def test_a_file_that_is_read_whole_says_how_far_it_is_read(tmp_path, format_):
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps([mem0_memories()["results"][0]] if format_ == "mem0" else [locomo_sample()]))
+    reported: list[tuple[int, int]] = []
+    read_import(path, ImportFormat(format_), ImportTarget(), lambda done, total: reported.append((done, total)))
+    assert reported[-1] == (path.stat().st_size, path.stat().st_size)
+
+
 def test_samples_of_locomo_keep_their_names(tmp_path):
     found = read(tmp_path, "locomo", [locomo_sample(), {**locomo_sample(), "sample_id": "conv-2"}])
     assert found.conversations == ("default/conv-1", "default/conv-2")
@@ -146,7 +154,7 @@ def test_the_same_file_gives_the_same_events(tmp_path, format_):
         ("chatgpt", "{", "line 1: not JSON"),
         ("chatgpt", " ", "is empty; expected a JSON document, as it was exported"),
         ("chatgpt", {"a": 1}, "chat 1: has no 'mapping' of messages, as chats of ChatGPT have"),
-        ("chatgpt", [chatgpt_chat(), {"title": "x"}], "chat 2: has no 'mapping'"),
+        ("chatgpt", [{"title": "x"}, {"title": "y"}], "chat 1: has no 'mapping'"),
         ("chatgpt", [{**chatgpt_chat(), "current_node": "gone"}], "chat 1: message 'gone' is missing"),
         ("chatgpt", [chatgpt_chat(at=1e300)], "chat 1: neither it nor any of its messages has a time within"),
         ("chatgpt", [], "holds nothing to import"),
@@ -162,7 +170,7 @@ def test_the_same_file_gives_the_same_events(tmp_path, format_):
         ("locomo", "no", "not a LoCoMo file"),
         ("jsonl", '{"role": "user", "content": "Hi"}\n', "line 1: has no type, like utterance"),
         ("chatgpt", [{"uuid": "c1", "chat_messages": []}], "chats of ChatGPT have; give --from claude"),
-        ("claude", [claude_chat(), chatgpt_chat()], "chats of Claude have; give --from chatgpt"),
+        ("claude", [chatgpt_chat()], "chats of Claude have; give --from chatgpt"),
         ("claude", {"uuid": "c1"}, "chat 1: has no list 'chat_messages'"),
         ("claude", '[{"chat_messages": []', "line 1: not JSON"),
         ("claude", "[]\n[]", "line 2: not JSON: more behind its end"),
