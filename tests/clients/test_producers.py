@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -131,6 +132,13 @@ async def test_several_languages_write_one_conversation_and_the_log_decides(
     assert len(utterances) == len(set(utterances)) == 2 * len(programs) * len(TEXTS)
     assert [line.utterance_id for segment in view.segments for line in segment.lines] == utterances
     assert sorted({segment.session for segment in view.segments}) == list(range(1, view.head.closed + 1))
+
+
+def test_a_program_without_its_arguments_says_which(programs: Mapping[str, Sequence[str]]):
+    for language, program in programs.items():
+        done = subprocess.run(program, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (2, ""), language
+        assert re.fullmatch(r"usage: \S.* BOOTSTRAP TOPIC CONVERSATION\n", done.stderr), language
 
 
 def test_the_document_shows_the_very_files():

@@ -22,6 +22,10 @@ public class Produce {
     private static final ObjectMapper JSON = new ObjectMapper();
 
     public static void main(String[] arguments) throws Exception {
+        if (arguments.length != 3) {
+            System.err.println("usage: java -cp \"jars/*:.\" Produce BOOTSTRAP TOPIC CONVERSATION");
+            System.exit(2);
+        }
         String topic = arguments[1];
         String conversationId = arguments[2];
         String sessionId = UUID.randomUUID().toString();

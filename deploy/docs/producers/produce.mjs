@@ -2,6 +2,10 @@
 import { randomUUID } from "node:crypto";
 import { Kafka, Partitioners, logLevel } from "kafkajs";
 
+if (process.argv.length !== 5) {
+  console.error("usage: node produce.mjs BOOTSTRAP TOPIC CONVERSATION");
+  process.exit(2);
+}
 const [bootstrap, topic, conversationId] = process.argv.slice(2);
 const kafka = new Kafka({ clientId: "example", brokers: bootstrap.split(","), logLevel: logLevel.ERROR });
 const producer = kafka.producer({

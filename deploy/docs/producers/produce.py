@@ -8,6 +8,9 @@ from uuid import uuid4
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+if len(sys.argv) != 4:
+    sys.stderr.write("usage: python produce.py BOOTSTRAP TOPIC CONVERSATION\n")
+    sys.exit(2)
 bootstrap, topic, conversation_id = sys.argv[1:]
 producer = Producer(
     {
