@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence, Set
 from eunoe.workers.respond.context import Row, fold
 from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.offline.others import in_first_person, tells_of_others
+from eunoe.workers.respond.offline.whose import asks_of_self
 from eunoe.workers.text.endings import is_end
 from eunoe.workers.text.salience import is_question
 from eunoe.workers.text.sentences import sentence_spans
@@ -29,13 +30,18 @@ _TAKING = re.compile(
     re.IGNORECASE,
 )
 """Words of taking a medicine; a sentence without one only talks of it."""
+_SHUNNED = re.compile(r"\b(?:allerg\w{1,4}|intoleran\w{1,3})\b", re.IGNORECASE)
+"""Words of what one is allergic to, which is no medicine that one takes: "allergic to penicillin, got a rash"."""
+_OF_SOMEBODY = re.compile(rf"(?:\b(?:my|our|his|her|their)|['’]s) (?!(?:current )?{_THINGS}\b)\w", re.IGNORECASE)
 MANY = 5
 """Most lines that are quoted."""
 
 
 def asks_for_medicines(question: str, hints: QuestionHints) -> bool:
-    """Whether a question asks which medicines participants take now."""
-    return hints.of_present and bool(hints.speakers) and _ASKED.search(question) is not None
+    """Whether a question asks which medicines participants take now; not those of "my mother"."""
+    if not (hints.of_present and hints.speakers and _ASKED.search(question)):
+        return False
+    return asks_of_self(question) or _OF_SOMEBODY.search(question) is None
 
 
 def rows_of_medicines(rows: Sequence[Row], people: Set[str]) -> list[int]:
@@ -59,5 +65,6 @@ def _told(row: Row) -> Iterator[tuple[str, bool]]:
     for start, end in sentence_spans(said):
         one = said[start:end]
         drugs = {(found["known"] or found["dosed"] or found["of"]).lower() for found in _DRUG.finditer(one)}
-        if drugs and _TAKING.search(one) and not is_question(one) and not tells_of_others(one, terms(" ".join(drugs))):
+        is_taken = drugs and _TAKING.search(one) and not _SHUNNED.search(one)
+        if is_taken and not is_question(one) and not tells_of_others(one, terms(" ".join(drugs))):
             yield from ((drug, is_end(one)) for drug in sorted(drugs))

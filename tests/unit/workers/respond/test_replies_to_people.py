@@ -106,6 +106,10 @@ def test_a_line_that_only_asks_is_no_answer(text: str, expected: bool):
         ("Which pills did I take in May?", False),
         ("Which medicines are good for a cough?", False),
         ("What is my dose of ramipril?", False),
+        ("What medication does my mother take?", False),
+        ("What are my mother's pills?", False),
+        ("What pills is Ann's sister on?", False),
+        ("What is Ben's current medication?", True),
     ],
 )
 def test_whether_all_medicines_are_asked_for(question: str, expected: bool):
@@ -125,6 +129,7 @@ def test_each_medicine_is_told_as_it_was_told_last():
     assert rows_of_medicines(rows, {"Ben"}) == [4]
     assert rows_of_medicines([row(1, "I stopped the melatonin.")], {"Ann"}) == [0]
     assert rows_of_medicines([row(1, "I take walks.")], {"Ann"}) == []
+    assert rows_of_medicines([row(1, "I am allergic to penicillin, got a rash as a kid.")], {"Ann"}) == []
 
 
 def test_homes_are_told_without_a_subject_and_addresses_by_the_street():
