@@ -1,7 +1,7 @@
 """The Python client of one conversation over Kafka: adds utterances and asks questions."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from eunoe.schemas.events import DEFAULT_TENANT, ConversationEvent, Erase, SessionEnded, Utterance
@@ -16,6 +16,7 @@ from eunoe.streams.conversation import (
     ReplyTimeout,
     UtteranceOptions,
 )
+from eunoe.streams.own_loop import OwnLoop
 from eunoe.streams.publisher import KafkaPublisher
 from eunoe.streams.reader import partitions_of
 from eunoe.streams.record import Message
@@ -43,10 +44,14 @@ class _OpenConnection:
     publisher: KafkaPublisher
     replies: RepliesReader
     partitions: int
+    loop: OwnLoop = field(default_factory=OwnLoop)
 
 
 class Connection:
-    """One producer and one reader of replies, shared by any number of `MemoryClient` in a process."""
+    """One producer and one reader of replies, shared by any number of `MemoryClient` in an event loop.
+
+    Raises ``RuntimeError`` where it is used in another loop, or is not open.
+    """
 
     def __init__(self, kafka: str | KafkaSettings, names: TopicNames = TopicNames()) -> None:  # noqa: B008 - frozen
         self._kafka = KafkaSettings(bootstrap=kafka) if isinstance(kafka, str) else kafka
@@ -67,11 +72,14 @@ class Connection:
         publisher = KafkaPublisher(self._kafka, self._names)
         await publisher.start()
         self._open = _OpenConnection(publisher, RepliesReader(self._kafka, self._names, replies), conversations)
+        self._open.loop.check()
 
     async def stop(self) -> None:
         """Disconnect; pending asks raise `Unavailable`."""
-        opened, self._open = self._open, None
+        opened = self._open
         if opened is not None:
+            opened.loop.check()
+            self._open = None
             try:
                 await opened.replies.stop()
             finally:
@@ -95,6 +103,7 @@ class Connection:
     def _opened(self) -> _OpenConnection:
         if self._open is None:
             raise RuntimeError("connection not open: use `async with`, or call start()")
+        self._open.loop.check()
         return self._open
 
 

@@ -16,6 +16,7 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.errors import EunoeError, Refused, Unavailable
 from eunoe.schemas.redact import redirect_target, without_login
 from eunoe.streams.attempts import TryAgain, attempted
+from eunoe.streams.own_loop import OwnLoop
 from eunoe.streams.tracing import TRACE_HEADER, current
 from eunoe.streams.trust import trusted_servers
 
@@ -107,7 +108,10 @@ def _checked(key: Key) -> str:
 
 
 class GatewayConnection:
-    """A gateway and a key, shared by any number of `HttpMemoryClient` in a process."""
+    """A gateway and a key, shared by any number of `HttpMemoryClient` in an event loop.
+
+    Methods raise ``RuntimeError`` in another loop than that of the first request.
+    """
 
     def __init__(
         self,
@@ -126,6 +130,7 @@ class GatewayConnection:
         self.url = without_login(url).rstrip("/")
         """For messages: without the key of the page's address, `…/#key=…`, and without a login."""
         self._patient = patient
+        self._loop = OwnLoop()
         self._http = httpx2.AsyncClient(
             base_url=url.partition("#")[0].rstrip("/"),
             transport=transport,
@@ -153,6 +158,7 @@ class GatewayConnection:
         `GatewayRefused`, `GatewayFailed` (504 where the gateway itself had no answer in time), and `Unavailable` where
         none came from it.
         """
+        self._loop.check()
 
         async def attempt() -> bytes:
             headers = await self._headers(request.headers_of(timeout))
@@ -177,6 +183,7 @@ class GatewayConnection:
     @asynccontextmanager
     async def events(self, request: GatewayRequest) -> AsyncIterator[AsyncIterator[httpx2.ServerSentEvent]]:
         """The server-sent events of an answer. Raises as `request` does, but sends once: `TryAgain` for the caller."""
+        self._loop.check()
         headers = await self._headers(request.headers)
         limits = httpx2.Timeout(_STREAM_READ_S, connect=_CONNECT_S)
         opening = self._http.sse(

@@ -95,6 +95,14 @@ async def test_a_client_of_a_bare_address(kafka, names):
     assert await events(kafka, names) == [sent]
 
 
+async def test_a_client_of_another_event_loop_is_refused_and_does_not_wait_forever(kafka, names):
+    async with MemoryClient(kafka, conversation_id="c", names=names) as memory:
+        for call in (lambda: memory.utter("Hi", speaker="Ann"), lambda: memory.__aexit__(None, None, None)):
+            with pytest.raises(RuntimeError, match="another event loop: open one in each"):
+                await asyncio.wait_for(asyncio.to_thread(lambda call=call: asyncio.run(call())), 20)
+        await memory.utter("Hi", speaker="Ann")
+
+
 async def test_a_client_that_is_not_open():
     with pytest.raises(RuntimeError, match="async with"):
         await MemoryClient("127.0.0.1:9092", conversation_id="c").utter("hi", speaker="Ann")

@@ -117,6 +117,15 @@ print([name for name in sys.modules if name.startswith(("eunoe.workers", "eunoe.
     assert (foreign, own) == ("[]", "[]")
 
 
+def test_a_connection_to_a_gateway_is_refused_to_another_event_loop():
+    """Its idle connections are of the first loop: some requests in another one would fail."""
+    memory, script = scripted(ACCEPTED, ACCEPTED)
+    asyncio.run(memory.utter("I moved to Lyon.", speaker="Ann"))
+    with pytest.raises(RuntimeError, match="another event loop: open one in each"):
+        asyncio.run(memory.utter("I like it.", speaker="Ann"))
+    assert len(script.seen) == 1
+
+
 async def test_what_may_be_lost_is_sent_again_and_is_the_same():
     away = problem(503, "Kafka does not answer now; try again later", {"Retry-After": "0"})
     memory, script = scripted(httpx2.ConnectError("refused"), away, httpx2.ReadTimeout("slow"), ACCEPTED)

@@ -82,7 +82,7 @@ class ChatRequests:
     async def _fault_of_silence(
         self, body: Mapping[str, Any], started: float, allowed_s: float, urgent: bool
     ) -> AnswerInvalid | Transient | Unavailable:
-        """The meaning of it that no answer to ``body`` came in ``allowed_s`` seconds; its slot serves to find out."""
+        """The fault where no answer to ``body`` came in ``allowed_s`` seconds; its slot serves to find out."""
         endpoint = self._endpoint
         late_s = perf_counter() - started - allowed_s
         if late_s > PAUSED_S:
