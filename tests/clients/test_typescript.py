@@ -101,6 +101,14 @@ async def test_a_compiled_program_ends_where_it_can_never_be_answered(
     assert said.startswith(why)
 
 
+@pytest.mark.parametrize("program", ["client", "follow"])
+def test_a_compiled_program_without_its_arguments_says_which(program: str, built: Path):
+    words = ("node", f"built/{program}.js")
+    done = subprocess.run(words, cwd=built, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == f"usage: node built/{program}.js ADDRESS KEY CONVERSATION\n"
+    assert done.returncode == 2
+
+
 def test_a_body_of_another_type_does_not_compile(built: Path):
     text = (built / "client.ts").read_text()
     wrong = text.replace("budget_tokens: 800", 'budget_tokens: "800"')

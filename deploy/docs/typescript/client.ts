@@ -2,6 +2,10 @@ import createClient from "openapi-fetch";
 
 import type { paths } from "./schema.js";
 
+if (process.argv.length !== 5) {
+  console.error("usage: node built/client.js ADDRESS KEY CONVERSATION");
+  process.exit(2);
+}
 const [address, key, conversation] = process.argv.slice(2) as [string, string, string];
 const token = async (): Promise<string> => key; // that of a sign-in expires: ask its library for a valid one here
 const memory = createClient<paths>({ baseUrl: address });

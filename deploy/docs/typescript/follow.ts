@@ -61,6 +61,10 @@ async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<Told> {
   }
 }
 
+if (process.argv.length !== 5) {
+  console.error("usage: node built/follow.js ADDRESS KEY CONVERSATION");
+  process.exit(2);
+}
 const [address, secret, conversation] = process.argv.slice(2) as [string, string, string];
 const url = `${address}/v1/conversations/${encodeURIComponent(conversation)}/remembered`;
 try {
