@@ -76,6 +76,41 @@ def index(client: QdrantRest) -> QdrantIndex:
     return QdrantIndex(client, Keys("p", "v1"))
 
 
+def filtered(body: Any) -> set[str]:
+    """The fields that the filters of a request name."""
+    if isinstance(body, list):
+        return set().union(*map(filtered, body))
+    if not isinstance(body, dict):
+        return set()
+    own = {body["key"]} if body.keys() & {"match", "range"} else set()
+    return own.union(*map(filtered, body.values()))
+
+
+async def test_every_field_that_a_filter_names_is_indexed(index: QdrantIndex, double: Double) -> None:
+    """Else a server in strict mode, as in Qdrant's cloud, refuses the request."""
+    dense, sparse = {"dense": {"size": 2, "distance": "Cosine"}}, {"bm25": {}}
+    config = {"metadata": {"embedder": "e", "dimensions": 2}, "params": {"vectors": dense, "sparse_vectors": sparse}}
+    double.pages = [{"config": config}] * (len(Collection) * 6)
+    await index.prepare("e", 2)
+    indexed = {body["field_name"] for method, url, body in double.asked if method == "PUT" and "/index" in url}
+    double.asked.clear()
+    double.pages = [
+        {},
+        {},
+        {},
+        {"points": [], "next_page_offset": None},
+        [{"points": [{"id": "a", "score": 0.1}] * 90}],
+    ]
+    await index.upsert([POINT], 3, mark=True)
+    await index.fence_off(Collection.TREE, [POINT.id], 3)
+    await index.remove(Collection.TREE, KEY, [POINT.id])
+    assert await index.seqs(Collection.TREE, KEY, [POINT.id]) == {}
+    await index._client.search_points(
+        "tree", [(Search(Collection.TREE, KEY, 5, dense=POINT.dense, born_before=2), Fetch(5, by_age=True))]
+    )
+    assert filtered([body for _, _, body in double.asked]) == indexed == {"key", "born", "seq", "fence"}
+
+
 async def test_a_point_is_sent_with_its_condition(index: QdrantIndex, double: Double) -> None:
     await index.upsert([POINT])
     ((method, path, body),) = double.asked

@@ -22,11 +22,7 @@ from eunoe.workers.stores.redis.connection import tls_refusal
 from eunoe.workers.stores.redis.keys import Keys
 from eunoe.workers.stores.vectors.layout import check_embedder, check_layout
 from eunoe.workers.stores.vectors.payloads import Json, digest_of, point_of, seq_of
-from eunoe.workers.stores.vectors.qdrant_rest import (
-    Over,
-    QdrantRest,
-    UnexpectedStatus,
-)
+from eunoe.workers.stores.vectors.qdrant_rest import FENCE, Over, QdrantRest, UnexpectedStatus
 from eunoe.workers.stores.vectors.qdrant_search import Fetch, Scored, best_of, first_fetch, next_fetch
 from eunoe.workers.stores.vectors.wire import NoAnswer
 
@@ -45,7 +41,9 @@ _PAYLOAD_INDEXES: Mapping[str, Json] = {
     "key": {"type": "keyword", "is_tenant": True},
     "born": _RANGED,
     "seq": _RANGED,
+    FENCE: _RANGED,
 }
+"""Every field that a filter names: a Qdrant in strict mode, as in its cloud, refuses filters by others."""
 
 
 class QdrantIndex:
