@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from obstore.exceptions import GenericError
 from obstore.store import LocalStore
 from obstore.store import MemoryStore as ObstoreMemory
 
@@ -379,3 +380,15 @@ async def test_an_object_that_alone_is_refused_is_lost_after_a_while(
 def test_addresses_that_are_none_are_refused(address: str) -> None:
     with pytest.raises(Refused, match=r"EUNOE_COLD__STORE=.*is no object store"):
         cold_store(address)
+
+
+class WithoutKey:
+    """A store of obstore that no key was set for: it asks the machine for a login, which has none."""
+
+    async def get_async(self, name: str) -> None:
+        raise GenericError(f"Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token for {name}")
+
+
+async def test_a_store_without_a_key_is_told_which_settings_to_make() -> None:
+    with pytest.raises(Unavailable, match="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"):
+        await ObjectColdStore(WithoutKey(), "s3://bucket/folder").get("some/name", MOST)

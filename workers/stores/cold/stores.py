@@ -29,6 +29,7 @@ _NO_STORES: Final = {
     "file": "name a folder by its path alone",  # obstore does not wait until a file is on the disk
 }
 """Scheme that obstore knows → the reason for which no conversation may go there."""
+_MACHINE_LOGIN: Final = "http://169.254.169.254/"
 TIMEOUT_S: Final = 20
 """Seconds that a request to an object store may take, its retries included."""
 
@@ -239,7 +240,10 @@ class ObjectColdStore:
             # a server says the same of a bucket that does not exist
             raise Unavailable(f"{where}: {_reason(fault):.300}; see whether its bucket exists", where) from fault
         except BaseError as fault:
-            raise Unavailable(f"{where}: {_reason(fault):.300}", where) from fault
+            reason = _reason(fault)
+            # without a key the library asks the machine for a login, as a cloud's machines have one
+            hint = "; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" if _MACHINE_LOGIN in reason else ""
+            raise Unavailable(f"{where}: {reason:.300}{hint}", where) from fault
 
 
 async def _first_of(chunks: AsyncIterable[bytes], most: int) -> bytes:
