@@ -49,10 +49,13 @@ class Away(MemoryColdStore):
     """A cold store that can be switched off."""
 
     away: bool = False
+    full: bool = False
     puts: list[str] = field(default_factory=list)
 
     async def put(self, name: str, data: bytes) -> None:
         self._check()
+        if self.full:
+            raise Unavailable("the cold store is full", "the cold store")
         self.puts.append(name)
         await super().put(name, data)
 
@@ -838,11 +841,12 @@ async def test_a_store_that_stays_unwritable_is_asked_by_every_sweep(rig: Rig) -
     await freezer.sweep([PARTITION])
     freezer.settle_s = 3_600.0  # what it looks at anew is not due
     freezer._watched[KEY] = replace(freezer._watched[KEY], since=-3_600.0)
-    rig.cold.away = True
+    await freezer.mark.ensure()
+    rig.cold.full = True
     for _ in range(3):
-        with pytest.raises(Unavailable, match="the cold store is away"):
+        with pytest.raises(Unavailable, match="the cold store is full"):
             await freezer.sweep([PARTITION])
-    rig.cold.away = False
+    rig.cold.full = False
     assert await freezer.sweep([PARTITION]) == 1
 
 
