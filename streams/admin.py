@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
@@ -76,6 +76,24 @@ async def check_log_is_open(kafka: KafkaSettings, names: TopicNames) -> None:
         )
 
 
+def check_asked_for(partitions: int, existing: Sequence[TopicStatus]) -> None:
+    """Raise `Refused` where a topic that stages read exists with another number of partitions."""
+    if not (wrong := [one for one in existing if one.partitions != partitions]):
+        return
+    told = ", ".join(f"{one.name} has {one.partitions}" for one in wrong)
+    if len({one.partitions for one in existing}) == 1:
+        advice = f"Ask for that number, or change it with `eunoe topics repartition {partitions}`"
+    else:  # no number would serve
+        others = ", ".join(f"{one.name} {one.partitions}" for one in existing)
+        advice = (
+            f"They differ ({others}): delete those of them that hold nothing yet, and run `eunoe topics create` again"
+        )
+    raise Refused(
+        f"asked for {partitions} partitions, but {told}: keys would move to other partitions and lose their order."
+        f" {advice}"
+    )
+
+
 async def create_topics(
     kafka: KafkaSettings, names: TopicNames, partitions: int, replication: int = 1
 ) -> list[TopicStatus]:
@@ -87,13 +105,7 @@ async def create_topics(
     """
     await check_log_is_open(kafka, names)
     statuses = await list_topics(kafka, names)
-    wrong = [one for one in statuses if one.topic in READ_BY_STAGES and one.partitions not in (0, partitions)]
-    if wrong:
-        existing = ", ".join(f"{status.name} has {status.partitions}" for status in wrong)
-        raise Refused(
-            f"asked for {partitions} partitions, but {existing}: keys would move to other partitions and lose their"
-            f" order. Ask for that number, or change it with `eunoe topics repartition {partitions}`"
-        )
+    check_asked_for(partitions, [one for one in statuses if one.topic in READ_BY_STAGES and one.partitions])
     missing = [status for status in statuses if not status.partitions]
     async with open_admin(kafka) as admin:
         for status in missing:
