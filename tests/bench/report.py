@@ -25,14 +25,24 @@ class Series:
     y: Sequence[float]
 
 
+LOGARITHMIC_FROM = 20
+"""The last x by the first one from which the axis is logarithmic."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot with a logarithmic x axis."""
+    """Lines over an x axis that is logarithmic where it spans much."""
 
     title: str
     x: str
     y: str
     series: Sequence[Series]
+
+    @property
+    def scale(self) -> str:
+        """The scale of the x axis, as matplotlib names it."""
+        values = [value for one in self.series for value in one.x]
+        return "log" if values and max(values) >= LOGARITHMIC_FROM * min(values) > 0 else "linear"
 
 
 def surroundings() -> dict[str, Any]:
@@ -121,7 +131,7 @@ def draw(plots: Sequence[Plot], path: Path) -> bool:
     for plot, (axes,) in zip(plots, figure.subplots(len(plots), 1, squeeze=False), strict=True):
         for series in plot.series:
             axes.plot(series.x, series.y, marker="o", markersize=3, label=series.label)
-        axes.set(title=plot.title, xlabel=plot.x, ylabel=plot.y, xscale="log")
+        axes.set(title=plot.title, xlabel=plot.x, ylabel=plot.y, xscale=plot.scale)
         axes.set_ylim(bottom=0)
         axes.grid(visible=True, alpha=0.3)
         axes.legend(fontsize=8)

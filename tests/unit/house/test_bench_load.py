@@ -1,5 +1,7 @@
 """Generated conversations, and reports."""
 
+import pytest
+
 from eunoe.schemas.events import SessionEnded, Utterance
 from tests.bench.load import LoadPlan, Talk, rounds, session_events
 from tests.bench.pipeline import cut
@@ -32,6 +34,11 @@ def test_a_report_says_where_and_how_it_was_measured(tmp_path):
     assert '{"turns":10}' in text
     assert (tmp_path / "growth.png").stat().st_size > 1000
     assert (tmp_path / "growth.json").exists()
+
+
+@pytest.mark.parametrize(("x", "scale"), [([1, 10], "linear"), ([10, 100, 1_000], "log"), ([0, 50], "linear")])
+def test_the_axis_of_a_plot_is_logarithmic_where_it_spans_much(x, scale):
+    assert Plot("cost", "sessions", "ms", [Series("all", x, x)]).scale == scale
 
 
 def test_a_table_of_single_values_has_two_columns():
