@@ -43,6 +43,10 @@ _NAMED = re.compile(rf"\b{CAPITAL}[^\W\d_]+")
 _WORD = re.compile(r"\b[^\W\d_]+")
 
 
+_GOES_ON = re.compile(r"\W{0,3}(?:(?:and|but|so|now|then),? ){0,2}(?:it|they)\b", re.IGNORECASE)
+"""The beginning of a sentence on what the one before it names: "We moved the party. Now it's on 3 May."."""
+
+
 def corrections(lines: RankedLines, line: int) -> list[int]:
     """The indices of the later lines of the same day in which its speaker corrects a line."""
     said = lines.rows[line]
@@ -133,7 +137,7 @@ def last_time(lines: RankedLines, line: int, topic: Set[str]) -> list[int]:
         for index, row in enumerate(lines.rows)
         if row.is_current
         and _is_later(row, said)
-        and any(tells_time(one) and _share(weights, one) >= MOST for one in _telling(weights, row.text))
+        and any(tells_time(one) and _share(weights, one) >= MOST for one in _telling(weights, row.text, going_on=True))
     ]
     return _last(lines, later)
 
@@ -228,17 +232,30 @@ def _is_ended_by(people: Set[str], text: str) -> bool:
     return any(not people.isdisjoint(terms(one)[:1]) and is_end(one) for one in sentences if not is_question(one))
 
 
-def _telling(weights: Mapping[frozenset[str], float], text: str) -> list[str]:
-    """The sentences of a text that have one of the terms, ask nothing, and do not begin with a relative."""
+def _telling(weights: Mapping[frozenset[str], float], text: str, *, going_on: bool = False) -> list[str]:
+    """The sentences of a text that have one of the terms, ask nothing, and do not begin with a relative.
+
+    ``going_on``: whether each has the one behind it, too, that goes on with "it".
+    """
     shared = frozenset[str]().union(*weights)
-    return [one for one in _sentences_of(text, weights) if not (is_question(one) or tells_of_others(one, shared))]
+    found = _sentences_of(text, weights, going_on=going_on)
+    return [one for one in found if not (is_question(one) or tells_of_others(one, shared))]
 
 
-def _sentences_of(text: str, weights: Iterable[frozenset[str]]) -> list[str]:
-    """The sentences of a text that have one of the terms."""
+def _sentences_of(text: str, weights: Iterable[frozenset[str]], *, going_on: bool = False) -> list[str]:
+    """The sentences of a text that have one of the terms; ``going_on``: with those behind them that go on with "it"."""
     said, shared = fold(text), frozenset[str]().union(*weights)
-    sentences = (said[start:end] for start, end in sentence_spans(said))
-    return [one for one in sentences if not shared.isdisjoint(terms(one))]
+    sentences = [said[start:end] for start, end in sentence_spans(said)]
+    return [
+        f"{one} {after}" if going_on and _goes_on_with(one, after) else one
+        for one, after in zip(sentences, [*sentences[1:], ""], strict=True)
+        if not shared.isdisjoint(terms(one))
+    ]
+
+
+def _goes_on_with(sentence: str, after: str) -> bool:
+    """Whether the sentence behind one says more of what that names; neither asks."""
+    return _GOES_ON.match(after) is not None and not is_question(sentence) and not is_question(after)
 
 
 def _names_in(lines: RankedLines, line: int) -> set[str]:
