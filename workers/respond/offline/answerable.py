@@ -40,6 +40,8 @@ _EMPTY = frozenset(
     terms("still now today currently ever actually again many much long often kind sort type name called happen wrong")
 )
 """Terms of questions that no answer need repeat."""
+_GENERAL = frozenset(terms("kind sort type name called favourite favorite best worst first last next main"))
+"""Terms that tell nothing without the word beside them: a favourite food is no answer on a favourite colour."""
 _AGE = re.compile(
     r"\b(?:aged?|born|birthday|turn(?:s|ed|ing)?)\b|"
     rf"\b(?:\d{{1,3}}|{'|'.join(sorted(NUMBER_WORDS))})[ -]?(?:yo|y/o|yrs?|years?|months?|weeks?)\b|"
@@ -70,9 +72,22 @@ def may_answer(quotable: Quotable) -> NDArray[np.bool_]:
     if _asks_of_unknown(quotable):
         return quotable.tells_state > 0
     found, replies = _tells_of_third(quotable), answered(quotable.rows, np.ones(len(quotable.rows))) > 0
+    found &= replies | ~_has_general_words_alone(quotable)
     for holds in _demands(quotable):
         found &= replies | np.asarray(list(map(holds, quotable.texts)), dtype=np.bool_)
     return found
+
+
+def _has_general_words_alone(quotable: Quotable) -> NDArray[np.bool_]:
+    """For each row whether it has words of the question, but none that tells what is asked: "type" of "blood type"."""
+    asked = frozenset(terms(quotable.question, drop=quotable.speakers))
+    wanted = frozenset[str]().union(*map(akin, asked - _GENERAL - _EMPTY))
+    if not wanted or named_thing(quotable.question) is not None:  # "Her name is Rex" may be that of a dog
+        return np.zeros(len(quotable.rows), dtype=np.bool_)
+    general = frozenset[str]().union(*map(akin, asked & _GENERAL))
+    found = [frozenset(terms(text, drop=quotable.speakers)) for text in quotable.texts]
+    alone = [wanted.isdisjoint(words) and not general.isdisjoint(words) for words in found]
+    return np.asarray(alone, dtype=np.bool_) & (quotable.tells_state == 0)
 
 
 def _demands(quotable: Quotable) -> Iterator[Callable[[str], bool]]:
