@@ -23,6 +23,7 @@ class Breadth(StrEnum):
 
 _SUMMARY = GuardedPattern(
     r"\b(?:summar(?:y|ies|i[sz]e[sd]?)|sum up|recap(?:ped|itulate)?|overview of|gist of"
+    r"|(?:what|anything) (?:all )?do you (?:still |all )?(?:know|remember) (?:about|of)\b"
     r"|everything (?:that )?(?:I|we|you)(?:['’]ve| have)?|bring me up to date|catch me up|where do (?:I|we) stand"
     r"|zusammenfass\w*|fass\w? .{0,40}zusammen|resumen|resumir)\b|요약|정리해|总结|概括|まとめ",
     re.IGNORECASE,
@@ -44,7 +45,7 @@ _FRAME = re.compile(
     r"things?|progress|development|"
     r"throughout|across|over|during|our|conversations?|discussions?|chats?|sessions?|mention\w{0,3}|only|"
     r"one|two|three|four|five|six|seven|eight|nine|ten|items?|comprehensive|complete|clear|detailed|brief|short|"
-    r"full|summar\w{1,6}|recap\w{0,9}|overview|how|(?:I|we|you)['’]ve|has|have|had|progressed|developed|evolved?|time|"
+    r"full|know|remember|still|summar\w{1,6}|recap\w{0,9}|overview|how|(?:I|we|you)['’]ve|has|have|had|progressed|developed|evolved?|time|"
     r"times|past|few|months?|weeks?|so far|including|everything|all|we|i|covered|discussed)\b",
     re.IGNORECASE,
 )

@@ -60,12 +60,13 @@ def choose_lines(
     """The indices of the lines to quote, the one that answers best first; of many things, in order of time.
 
     ``topic``: the terms of the question; of what is asked in the present tense, the last figure or end is quoted, too.
-    ``has_enough``: for each line whether it has enough of the question to be quoted beside the best one, and before it
-    where nobody who takes part is named; unset: all.
+    ``has_enough``: for each line whether it has enough of the question to be quoted beside the best one or others, and
+    before the best one where nobody who takes part is named; unset: all.
     """
     every = rank_lines(rows, scores)
     if hints.breadth is not Breadth.ONE:
-        return _best_of_days(every)
+        told = [index for index in every.order if len(has_enough) and has_enough[index]]
+        return _best_of_days(RankedLines(rows, scores, told or every.order))
     lines = every.current() if hints.present or hints.holds else every
     if not lines.order:
         return []
