@@ -87,7 +87,8 @@ def _has_general_words_alone(quotable: Quotable) -> NDArray[np.bool_]:
     general = frozenset[str]().union(*map(akin, asked & _GENERAL))
     found = [frozenset(terms(text, drop=quotable.speakers)) for text in quotable.texts]
     alone = [wanted.isdisjoint(words) and not general.isdisjoint(words) for words in found]
-    return np.asarray(alone, dtype=np.bool_) & (quotable.tells_state == 0)
+    unfit: NDArray[np.bool_] = np.asarray(alone, dtype=np.bool_) & (quotable.tells_state == 0)
+    return unfit
 
 
 def _demands(quotable: Quotable) -> Iterator[Callable[[str], bool]]:
