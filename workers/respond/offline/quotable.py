@@ -14,6 +14,7 @@ from eunoe.workers.respond.context import Row
 from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.offline.akin import akin, kindred
 from eunoe.workers.respond.offline.beside import Floats, answered, replied
+from eunoe.workers.respond.offline.kin_names import kin_named, own_kin_asked
 from eunoe.workers.respond.offline.others import (
     in_first_person,
     tells_age_of,
@@ -62,6 +63,8 @@ class Quotable:
     cosines: Floats
     """Shape (n,)."""
     sources: Sequence[Source]
+    talker: str = ""
+    """The one who replies, whose lines are no evidence of others; empty if unknown."""
     for_replies: bool = False
     """Whether the question asks for what one participant said to the others: that is about what they said before."""
 
@@ -109,6 +112,26 @@ class Quotable:
     def shares(self) -> Floats:
         """For each row the share of the question's words that it has, weighed by rarity; from 0 to 1."""
         return self._shares_of(self.texts)
+
+    @cached_property
+    def is_talk(self) -> NDArray[np.bool_]:
+        """For each row whether the one who replies said it; false where the question asks for that."""
+        found = [row.speaker == self.talker and not self.for_replies for row in self.rows]
+        return np.asarray(found, dtype=np.bool_)
+
+    @cached_property
+    def tells_all(self) -> NDArray[np.bool_]:
+        """For each row whether one of its sentences tells something with all of the question's words."""
+        return np.asarray(
+            [
+                any(
+                    all(self._has(words, term) for term in self._weights)
+                    for words in (frozenset(terms(one)) for one in _SENTENCE.findall(text) if not one.endswith("?"))
+                )
+                for text in self.texts
+            ],
+            dtype=np.bool_,
+        )
 
     @cached_property
     def known(self) -> Floats:
@@ -188,8 +211,16 @@ class Quotable:
 
     @cached_property
     def third(self) -> frozenset[str]:
-        """The stems of one who takes no part and is asked about; empty if none is."""
-        return third_asked(self.question, self.speakers)
+        """The stems of one who takes no part and is asked about, of a relative also of the names; empty if none is."""
+        found = third_asked(self.question, self.speakers)
+        return found.union(*(self._names_of.get(stem, ()) for stem in found))
+
+    @cached_property
+    def _names_of(self) -> Mapping[str, frozenset[str]]:
+        """The stem of each of the asker's relatives asked for → those of the names told: "my sister Eline"."""
+        own = own_kin_asked(self.question)
+        texts = (text for row, text in zip(self.rows, self._told, strict=True) if row.speaker == self.hints.asker)
+        return kin_named(texts, own) if own else {}
 
     @cached_property
     def is_of_others(self) -> bool:
@@ -211,6 +242,10 @@ class Quotable:
         words = terms(self.question, drop=self.speakers)
         return {term: idf(counts[term], len(self.rows)) for term in dict.fromkeys(words)}
 
+    def _has(self, words: frozenset[str], term: str) -> float:
+        """The share of a term that words have: all, or that of its subject or of the name of a relative."""
+        return _has(words, term) or AKIN * (not words.isdisjoint(self._names_of.get(term, ())))
+
     def _shares_of(self, texts: Sequence[str]) -> Floats:
         """The share of the question's words in each of the texts; their rarity is that among the rows."""
         wanted = self._weights
@@ -224,7 +259,7 @@ class Quotable:
         texts = [without_moved_things(self.question, text) for text in texts]
         found = [frozenset(terms(text, drop=self.speakers)) for text in texts]
         return np.asarray(
-            [sum(weight * _has(words, term) for term, weight in wanted.items()) / total for words in found]
+            [sum(weight * self._has(words, term) for term, weight in wanted.items()) / total for words in found]
         )
 
     @cached_property

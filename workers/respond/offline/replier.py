@@ -1,7 +1,7 @@
 """The replier that needs no language model: it quotes the lines that match best."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from eunoe.workers.respond.offline.medicines import asks_for_medicines, rows_of_
 from eunoe.workers.respond.offline.others import asks_what_is, third_named
 from eunoe.workers.respond.offline.quotable import Quotable
 from eunoe.workers.respond.offline.quoting import score_quotes
+from eunoe.workers.respond.offline.whose import asks_of_ones_own
 from eunoe.workers.respond.replier import CODE, DraftReply, ReplyTask
 from eunoe.workers.respond.times import without_days
 from eunoe.workers.text.brackets import without_brackets
@@ -33,6 +34,8 @@ UNFIT = 100.0
 """Taken from the score of a row that may not answer: it comes behind all others."""
 OTHERS = 0.5
 """Maximum lead of other speakers' rows, in the same measure, over those of the speaker asked about."""
+LEAD = 0.2
+"""Minimum lead, in the share of the question's words, of what the one who replies said over all that others told."""
 MAX_QUOTE_CHARS = 400
 NOT_CURRENT = "not current"
 """Behind the day of a memory in whose place another one holds, or that has ended."""
@@ -86,19 +89,13 @@ class OfflineReplier:
             answering = [place for place in answering if place in of_days]
         else:
             answering = [place for place in answering if not quotable.of_others[place]]
-        fits = np.ones(len(rows), dtype=np.bool_) if is_of_days or quotable.for_replies else may_answer(quotable)
-        if not answering or not (is_of_days or is_known(quotable, fits)):
-            return []
-        there, scores = [rows[place] for place in answering], score_quotes(quotable)[answering]
         if is_of_days:
-            return [there[place] for place in choose_of_days(there, scores, hints)]
-        fits = fits[answering]
-        scores = np.where(fits, scores, scores - UNFIT)
-        topic, has_enough = frozenset(terms(question, drop=task.speakers)), quotable.has_enough(FLOOR)[answering]
-        if quotable.is_whether_of_self and not has_enough.any():
-            return []
-        chosen = choose_lines(there, scores, hints, topic, has_enough)
-        return [there[place] for place in chosen] if chosen and fits[chosen[0]] else []
+            there, scores = [rows[place] for place in answering], score_quotes(quotable)[answering]
+            return [there[place] for place in choose_of_days(there, scores, hints)] if there else []
+        for places in in_turn(quotable, answering):
+            if chosen := choose_among(quotable, places):
+                return [rows[place] for place in chosen]
+        return []
 
     async def _read(self, task: ReplyTask, rows: Sequence[Row], question: str, hints: QuestionHints) -> Quotable:
         """The rows beside one part of the question."""
@@ -108,7 +105,40 @@ class OfflineReplier:
         names = (*speakers, third) if third else speakers
         vectors = await self.embedder.embed([without_names(text, names) for text in (question, *texts)])
         cosines = np.asarray(vectors[1:] @ vectors[0], dtype=np.float64)
-        return Quotable(question, hints, speakers, rows, cosines, task.context.sources)
+        talker = "" if task.speak_as == task.question.speaker else task.speak_as
+        return Quotable(question, hints, speakers, rows, cosines, task.context.sources, talker)
+
+
+def in_turn(quotable: Quotable, answering: Sequence[int]) -> Iterator[list[int]]:
+    """Yield the places among which an answer is looked for, one lot after the other, until there is one.
+
+    What the one who replies said before is talk and advice, and comes behind what others told. Of the asker and theirs
+    it answers only by a sentence with all of the question's words; before others that have fewer.
+    """
+    own = [place for place in answering if quotable.is_talk[place]]
+    others = [place for place in answering if not quotable.is_talk[place]]
+    restating = [place for place in own if quotable.tells_all[place]]
+    most = float(np.maximum(quotable.shares, quotable.tells_state)[others].max(initial=0.0))
+    if any(quotable.shares[place] > most + LEAD for place in restating):
+        yield restating
+    yield others
+    yield restating if asks_of_ones_own(quotable.question) else own
+
+
+def choose_among(quotable: Quotable, answering: Sequence[int]) -> list[int]:
+    """The places of the rows to quote, of those ``answering``, the one that answers best first."""
+    question, hints, rows = quotable.question, quotable.hints, quotable.rows
+    fits = np.ones(len(rows), dtype=np.bool_) if quotable.for_replies else may_answer(quotable)
+    if not answering or not is_known(quotable, fits, answering):
+        return []
+    fits, has_enough = fits[answering], quotable.has_enough(FLOOR)[answering]
+    if quotable.is_whether_of_self and not has_enough.any():
+        return []
+    scores = score_quotes(quotable)[answering]
+    scores = np.where(fits, scores, scores - UNFIT)
+    topic = frozenset(terms(question, drop=quotable.speakers))
+    chosen = choose_lines([rows[place] for place in answering], scores, hints, topic, has_enough)
+    return [answering[place] for place in chosen] if chosen and fits[chosen[0]] else []
 
 
 def asked_for_own(task: ReplyTask, rows: Sequence[Row], hints: QuestionHints) -> frozenset[str]:
@@ -138,17 +168,20 @@ def parts_of(question: str) -> list[str]:
     return [part.strip() for part in _PARTS.split(question) if part.strip()]
 
 
-def is_known(quotable: Quotable, fits: NDArray[np.bool_]) -> bool:
-    """Whether the rows may hold an answer.
+def is_known(quotable: Quotable, fits: NDArray[np.bool_], answering: Sequence[int]) -> bool:
+    """Whether the rows at the places ``answering`` may hold an answer.
 
     ``fits``: for each row whether it may answer. Not where none of those has enough of the question, nor where other
     speakers' rows have much more of it than those of the one it asks about, or only what is told of others has its
     most telling word: then it is theirs, and the question mistakes the person.
     """
-    own, named = quotable.known * fits, quotable.is_named > 0
-    if quotable.is_of_others or float((own * (1 - quotable.of_others)).max(initial=0.0)) < FLOOR:
+    if quotable.is_of_others and not quotable.tells_state.any():
         return False
-    return not named.any() or bool(named.all()) or float(own[~named].max() - own[named].max()) <= OTHERS
+    own, named = quotable.known * fits, quotable.is_named > 0
+    if float((own * (1 - quotable.of_others))[answering].max(initial=0.0)) < FLOOR:
+        return False
+    others = own[~named & ~(quotable.is_talk & (not quotable.hints.named))].max(initial=0.0)
+    return not named.any() or float(others - own[named].max()) <= OTHERS
 
 
 def _quote(row: Row, speak_as: str) -> str:

@@ -53,7 +53,13 @@ _WHO_IS = GuardedPattern(
 )
 _NAME_WORDS = re.compile(r"\b(?:names?|call|called|named)\b", re.IGNORECASE)
 _OF_SELF = re.compile(
-    r"\b(?:am|was|do|did|have|had|can|could|should|must|may|will|would)(?:n['’]t)? I\b", re.IGNORECASE
+    r"\b(?:am|was|do|did|have|had|can|could|should|must|may|will|would)(?:n['’]t)? I\b|"
+    r"\bwith (?:me|us)\b",
+    re.IGNORECASE,
+)
+_OWN = re.compile(r"\b(?:I|me|my|mine|we|us|our|ours)\b", re.IGNORECASE)
+_ADVICE_ASKED = re.compile(
+    r"\b(?:should|shall|can|could|would|may|must|might|need|have to|how (?:do|to))\b", re.IGNORECASE
 )
 _SUBJECT = re.compile(
     r"\b(?:am|is|are|was|were|do|does|did|have|has|had|can|could|should|must|may|will|would)(?:n['’]t)? "
@@ -170,6 +176,11 @@ def introduction_asked(question: str) -> Callable[[str], bool] | None:
 def asks_of_self(question: str) -> bool:
     """Whether the asker is the subject of the question: "What am I allergic to?"."""
     return _OF_SELF.search(question) is not None
+
+
+def asks_of_ones_own(question: str) -> bool:
+    """Whether a question asks about the asker or theirs: "What's my size?"; not for advice."""
+    return _OWN.search(question) is not None and _ADVICE_ASKED.search(question) is None
 
 
 def subjects_asked(question: str, asker: str, named: Collection[str]) -> frozenset[str]:
