@@ -22,6 +22,7 @@ from eunoe.workers.runner.metrics import Part
 from eunoe.workers.runner.outbox import DecisionStamp, compose_outbox, excess_in
 from eunoe.workers.runner.parts import RunnerContext, StageParts
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcome, outcome_message
+from eunoe.workers.stores.state.cached_state import StaleState
 
 log = logging.getLogger(__name__)
 
@@ -167,7 +168,7 @@ class EventApplier:
     ) -> ApplyResult:
         """Decide, commit and send, unless more events are needed or the conversation must be held."""
         work, outcome = await self._work(ordered, events, ledger)
-        result = await self._decide(ordered.scope, work, lease, outcome)
+        result = await self._decide(ordered.scope, work, lease, outcome, ledger)
         if isinstance(result, Park):
             self._blocked.park(ordered)
             # nothing is committed, so no fence notices that the cached ledger is outdated, or its outbox unsent
@@ -232,13 +233,19 @@ class EventApplier:
         )
 
     async def _decide(
-        self, scope: Scope, work: Work[Any], lease: Lease, outcome: RecordedOutcome
+        self, scope: Scope, work: Work[Any], lease: Lease, outcome: RecordedOutcome, ledger: Ledger
     ) -> DecisionResult | Park | Hold:
         wait_expired = self._blocked.has_expired_wait(work.key)
         try:
             return await self._decider.decide(work, lease, outcome, wait_expired=wait_expired)
         except TornRead:
             self._committer.forget(scope)  # a part of it may come from the cache
+            raise
+        except StateLost as fault:
+            # documents of before and after another process's commit look like damage, too
+            anew = await self._committer.flushed_uncached(scope)
+            if (anew, anew.token) != (ledger, ledger.token):
+                raise StaleState(f"{scope.stage}: {scope.key} was changed while it was read") from fault
             raise
 
     async def hold_lost(self, caught_up: Collection[tuple[str, int]]) -> None:

@@ -253,6 +253,24 @@ async def test_a_conversation_whose_state_is_damaged_is_held_and_the_others_go_o
     assert (await bench.stores.state.ledger(replace(bench.scope, key="default/d"))).applied == 1
 
 
+async def test_what_another_process_wrote_while_it_was_read_is_not_damage():
+    """Documents of before and after a commit do not belong together."""
+    bench = Bench(Script(Decision()))
+
+    class Torn:
+        async def decide(self, work: Work) -> Outcome:
+            await bench.handle(closed(1))
+            raise DAMAGED
+
+    meter = StageMeter()
+    sender = Sender(bench.stores.state, bench.stores.index, bench.stores.log_positions, bench.log, meter)
+    slow = Runner(STAGES["segment"], Torn(), sender, bench.stores.state, LogPlace(0, 1), RunnerContext(settings=QUICK))
+    await slow.handle(bench.record(closed(1)), Lease())
+    assert bench.letters() == []
+    assert (meter.stale, meter.ignored, meter.commits) == (1, 1, 0)
+    assert await bench.applied() == 1
+
+
 async def test_an_ask_that_meets_damaged_state_is_answered_at_once():
     class Damaged:
         async def decide(self, work: Work) -> Outcome:
