@@ -389,6 +389,13 @@ class WithoutKey:
         raise GenericError(f"Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token for {name}")
 
 
-async def test_a_store_without_a_key_is_told_which_settings_to_make() -> None:
-    with pytest.raises(Unavailable, match="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"):
-        await ObjectColdStore(WithoutKey(), "s3://bucket/folder").get("some/name", MOST)
+@pytest.mark.parametrize(
+    ("where", "wanted"),
+    [
+        ("s3://bucket/folder", "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
+        ("az://container/folder", "set a login by the variables of the store's own tools"),
+    ],
+)
+async def test_a_store_without_a_key_is_told_which_settings_to_make(where: str, wanted: str) -> None:
+    with pytest.raises(Unavailable, match=wanted):
+        await ObjectColdStore(WithoutKey(), where).get("some/name", MOST)

@@ -241,9 +241,15 @@ class ObjectColdStore:
             raise Unavailable(f"{where}: {_reason(fault):.300}; see whether its bucket exists", where) from fault
         except BaseError as fault:
             reason = _reason(fault)
-            # without a key the library asks the machine for a login, as a cloud's machines have one
-            hint = "; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" if _MACHINE_LOGIN in reason else ""
+            # without a key the library asks the machine for a login, as the machines of all three clouds have one
+            hint = f"; {self._login_wanted}" if _MACHINE_LOGIN in reason else ""
             raise Unavailable(f"{where}: {reason:.300}{hint}", where) from fault
+
+    @property
+    def _login_wanted(self) -> str:
+        if self.where.startswith("s3:"):
+            return "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        return "set a login by the variables of the store's own tools"
 
 
 async def _first_of(chunks: AsyncIterable[bytes], most: int) -> bytes:
