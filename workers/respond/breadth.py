@@ -45,7 +45,8 @@ _FRAME = re.compile(
     r"things?|progress|development|"
     r"throughout|across|over|during|our|conversations?|discussions?|chats?|sessions?|mention\w{0,3}|only|"
     r"one|two|three|four|five|six|seven|eight|nine|ten|items?|comprehensive|complete|clear|detailed|brief|short|"
-    r"full|know|remember|still|summar\w{1,6}|recap\w{0,9}|overview|how|(?:I|we|you)['’]ve|has|have|had|progressed|developed|evolved?|time|"
+    r"full|know|remember|still|summar\w{1,6}|recap\w{0,9}|overview|how|(?:I|we|you)['’]ve|has|have|had|progressed|"
+    r"developed|evolved?|time|"
     r"times|past|few|months?|weeks?|so far|including|everything|all|we|i|covered|discussed)\b",
     re.IGNORECASE,
 )

@@ -87,13 +87,12 @@ class OfflineReplier:
         if is_of_days:
             of_days = set(rows_of_days(rows, question, hints))
             answering = [place for place in answering if place in of_days]
-        else:
-            answering = [place for place in answering if not quotable.of_others[place]]
-        if is_of_days:
             there, scores = [rows[place] for place in answering], score_quotes(quotable)[answering]
             return [there[place] for place in choose_of_days(there, scores, hints)] if there else []
+        answering = [place for place in answering if not quotable.of_others[place]]
+        fits = np.ones(len(rows), dtype=np.bool_) if quotable.for_replies else may_answer(quotable)
         for places in in_turn(quotable, answering):
-            if chosen := choose_among(quotable, places):
+            if chosen := choose_among(quotable, places, fits):
                 return [rows[place] for place in chosen]
         return []
 
@@ -125,10 +124,12 @@ def in_turn(quotable: Quotable, answering: Sequence[int]) -> Iterator[list[int]]
     yield restating if asks_of_ones_own(quotable.question) else own
 
 
-def choose_among(quotable: Quotable, answering: Sequence[int]) -> list[int]:
-    """The places of the rows to quote, of those ``answering``, the one that answers best first."""
+def choose_among(quotable: Quotable, answering: Sequence[int], fits: NDArray[np.bool_]) -> list[int]:
+    """The places of the rows to quote, of those ``answering``, the one that answers best first.
+
+    ``fits``: for each row whether it may answer.
+    """
     question, hints, rows = quotable.question, quotable.hints, quotable.rows
-    fits = np.ones(len(rows), dtype=np.bool_) if quotable.for_replies else may_answer(quotable)
     if not answering or not is_known(quotable, fits, answering):
         return []
     fits, has_enough = fits[answering], quotable.has_enough(FLOOR)[answering]
