@@ -242,9 +242,9 @@ class EventApplier:
             self._committer.forget(scope)  # a part of it may come from the cache
             raise
         except StateLost as fault:
-            # documents of before and after another process's commit look like damage, too
+            # documents of before and after another process's commit, or a way to the cold store, look like damage, too
             anew = await self._committer.flushed_uncached(scope)
-            if (anew, anew.token) != (ledger, ledger.token):
+            if (anew, anew.server, anew.token) != (ledger, ledger.server, ledger.token):
                 raise StaleState(f"{scope.stage}: {scope.key} was changed while it was read") from fault
             raise
 

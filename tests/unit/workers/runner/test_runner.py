@@ -271,6 +271,22 @@ async def test_what_another_process_wrote_while_it_was_read_is_not_damage():
     assert await bench.applied() == 1
 
 
+async def test_what_went_to_the_cold_store_while_it_was_read_is_not_damage():
+    """Its rows are missing for a moment; the ledger names the return."""
+
+    class Frozen:
+        async def decide(self, work: Work) -> Outcome:
+            if bench.stores.state.server == "memory":
+                bench.stores.state.server = "memory/thawed"
+                raise DAMAGED
+            return Decision()
+
+    bench = Bench(Frozen())
+    await bench.handle(closed(1))
+    assert bench.letters() == []
+    assert await bench.applied() == 1
+
+
 async def test_an_ask_that_meets_damaged_state_is_answered_at_once():
     class Damaged:
         async def decide(self, work: Work) -> Outcome:
