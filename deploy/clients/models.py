@@ -98,6 +98,13 @@ def model_settings(settings: Settings, environment: Environment, stage: str | No
     )
 
 
+def open_shared(settings: Settings, environment: Environment) -> SharedClient:
+    """The connections of the chat models, with the longest of their time limits; raises `Refused` without a key."""
+    each = [model_settings(settings, environment, stage) for stage in (None, *settings.models)]
+    slowest = max(one.endpoint.timeout_s for one in each)
+    return SharedClient.open(replace(each[0], endpoint=replace(each[0].endpoint, timeout_s=slowest)))
+
+
 async def open_language(
     settings: Settings,
     environment: Environment,
@@ -116,8 +123,7 @@ async def open_language(
         return None
     by_stage = {stage: model_settings(settings, environment, stage) for stage in sorted(settings.models)}
     options = model_settings(settings, environment)
-    slowest = max(one.endpoint.timeout_s for one in (options, *by_stage.values()))
-    shared = SharedClient.open(replace(options, endpoint=replace(options.endpoint, timeout_s=slowest)))
+    shared = open_shared(settings, environment)
     closing.push_async_callback(shared.aclose)
     keepers: dict[str, ProfileKeeper] = {}
 

@@ -174,6 +174,22 @@ async def test_a_process_that_stood_still_asks_again_and_does_not_call_the_endpo
         assert (server.stats["chat"], model.usage.retries) == (2, 1)
 
 
+async def test_a_server_of_few_slots_is_asked_no_more_at_once_than_it_answers_in_time():
+    """All at once, the last would wait for nearly twice as long as a call may take."""
+    async with serving(replace(SCRIPTED, slots=1, delay_s=0.1), timeout_s=1.0, in_flight=50) as (_, model):
+        told = [PROMPT.model_copy(update={"user": f"[1] Bob: I bought {number} apples"}) for number in range(16)]
+
+        async def asked_at_once() -> int:
+            before = model.usage.retries
+            answers = await asyncio.gather(*(model.answer(prompt, Cited) for prompt in told))
+            assert [answer.line for answer in answers] == [1] * len(told)
+            return model.usage.retries - before
+
+        first = await asked_at_once()
+        assert first > 0, "some waited too long"
+        assert await asked_at_once() < first, "it was learned how many are answered in time"
+
+
 async def test_the_time_of_a_decision_bounds_all_its_questions():
     faults = by_schedule(None, Fault.HANG)
     async with serving(replace(SCRIPTED, faults=faults)) as (server, model):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 
-from eunoe.deploy.clients.models import model_settings, open_embedder
+from eunoe.deploy.clients.models import model_settings, open_embedder, open_shared
 from eunoe.deploy.evaluate.fallbacks import Counts
 from eunoe.deploy.evaluate.prompts.cases import PromptCase
 from eunoe.deploy.evaluate.prompts.deciding import CaseDecision, decide
@@ -15,7 +15,7 @@ from eunoe.deploy.evaluate.report import OFFLINE
 from eunoe.deploy.progress import Advance
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.model_ports import Embedder
-from eunoe.workers.models.endpoint.language_model import OpenAIModel
+from eunoe.workers.models.endpoint.language_model import OpenAIModel, SharedClient
 from eunoe.workers.models.endpoint.profile_keeper import ProfileKeeper
 from eunoe.workers.models.local.compression import OfflineCompressor
 from eunoe.workers.models.questions.asking import side_by_side
@@ -57,7 +57,7 @@ async def run_cases(
         embedder = await open_embedder(settings, os.environ, closing)
         results: list[CaseResult] = []
         for model in (*models, None):
-            asked = None if model is None else AskedModel(model, answers)
+            asked = None if model is None else AskedModel.open(model, answers, settings, closing)
             slots = asyncio.Semaphore(AT_ONCE)
             calls = [_decided(case, settings, embedder, asked, slots, advance) for case in cases]
             results += await side_by_side(calls)
@@ -66,19 +66,26 @@ async def run_cases(
 
 @dataclass(frozen=True, slots=True)
 class AskedModel:
-    """A model by name, its kept answers, and what is learned of its endpoint."""
+    """A model by name, its kept answers, and what all cases share: connections, limit and what is learned of it."""
 
     name: str
     answers: AnswerFile
+    settings: Settings
+    shared: SharedClient
     profile: ProfileKeeper = field(default_factory=ProfileKeeper)
 
-    async def open(self, settings: Settings, stage: str, closing: AsyncExitStack) -> KeptModel:
+    @classmethod
+    def open(cls, name: str, answers: AnswerFile, settings: Settings, closing: AsyncExitStack) -> "AskedModel":
+        """Open the connections; raises `Refused` where a key is missing."""
+        shared = open_shared(settings, os.environ)
+        closing.push_async_callback(shared.aclose)
+        return cls(name, answers, settings, shared)
+
+    def of_case(self, stage: str) -> KeptModel:
         """The model with the settings of a stage, for one case: its tokens are counted apart."""
-        options = model_settings(settings, os.environ, stage)
+        options = model_settings(self.settings, os.environ, stage)
         named = replace(options, endpoint=replace(options.endpoint, model=self.name))
-        model = OpenAIModel(named, self.profile)
-        closing.push_async_callback(model.aclose)
-        return KeptModel(model, self.answers)
+        return KeptModel(OpenAIModel(named, self.profile, self.shared.counted_apart()), self.answers)
 
 
 async def _decided(
@@ -90,8 +97,8 @@ async def _decided(
     advance: Advance,
 ) -> CaseResult:
     """Decide one case; offline where no model is asked."""
-    async with slots, AsyncExitStack() as closing:
-        language = None if asked is None else await asked.open(settings, stage_of(case.stage), closing)
+    async with slots:
+        language = None if asked is None else asked.of_case(stage_of(case.stage))
         decision = await decide(case, _dependencies(settings, embedder, language))
         advance()
     if asked is None or language is None:

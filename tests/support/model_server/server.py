@@ -60,6 +60,8 @@ class ChatRequest:
         return REFUSED_NOTE in self.user
 
 
+_MANY = 100_000
+"""Answers at once of a server without a limit."""
 Script = Callable[[ChatRequest], Any]
 """Gives the answer: a text as it is, or anything else as JSON."""
 
@@ -69,6 +71,8 @@ class ServerSettings:
     """How the server behaves."""
 
     delay_s: float = 0.0
+    slots: int | None = None
+    """Answers at once; further questions wait, and one that its client gives up meanwhile is dropped. None: no limit."""
     faults: Plan = no_faults
     scripts: Mapping[str, Script] = field(default_factory=dict)
     """By the form's name; ``*`` for all others."""
@@ -110,6 +114,7 @@ class ModelServer:
         self._seen: Counter[str] = Counter()
         self._schemas: Counter[str] = Counter()
         self._requests = 0
+        self._slots = asyncio.Semaphore(self.settings.slots or _MANY)
         self._port = port
         self._runner: web.AppRunner | None = None
 
@@ -179,7 +184,9 @@ class ModelServer:
         self.counts["in_flight"] += 1
         self.counts["peak_in_flight"] = max(self.counts["peak_in_flight"], self.counts["in_flight"])
         try:
-            await asyncio.sleep(self.settings.delay_s)
+            async with self._slots:
+                if request.transport is not None:
+                    await asyncio.sleep(self.settings.delay_s)
             body = json.loads(raw)
             self._admit(request, body)
             failed = await self._fail(request, fault)

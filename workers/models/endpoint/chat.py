@@ -33,19 +33,24 @@ _LENGTH_FIELDS = ("max_tokens", "max_completion_tokens")
 class ChatRequests:
     """Sends requests one by one, each within the time that the endpoint and the decision have.
 
-    ``clock`` returns seconds since the epoch: Retry-After may be a date.
+    ``answered_at``: the time of the last answer of each model, shared by all who ask it. ``clock`` returns seconds
+    since the epoch: Retry-After may be a date.
     """
 
     def __init__(
-        self, endpoint: Endpoint, client: "AsyncOpenAI", limit: InFlightLimit, clock: Callable[[], float]
+        self,
+        endpoint: Endpoint,
+        client: "AsyncOpenAI",
+        limit: InFlightLimit,
+        answered_at: dict[str, float],
+        clock: Callable[[], float],
     ) -> None:
         self._endpoint = endpoint
         self._client = client
         self._limit = limit
+        self._answered_at = answered_at
         self._clock = clock
         self._answering = AnsweringModels(endpoint.model)
-        self._answered_at = float("-inf")
-        """The time of the last answer to any call."""
 
     async def send(self, body: Mapping[str, Any], *, urgent: bool) -> Completion:
         """The completion of one request.
@@ -76,7 +81,8 @@ class ChatRequests:
             except TimeoutError:
                 fault = await self._fault_of_silence(body, started, allowed_s, urgent)
                 raise fault from None
-            self._answered_at = perf_counter()
+            self._answered_at[endpoint.model] = perf_counter()
+            self._limit.answered(started, allowed_s)
             return completion
 
     async def _fault_of_silence(
@@ -87,9 +93,14 @@ class ChatRequests:
         late_s = perf_counter() - started - allowed_s
         if late_s > PAUSED_S:
             return Transient(f"this process stood still for {late_s:.0f} s while {endpoint.server} was asked")
+        held = self._limit.held
+        if self._limit.timed_out(started):
+            return Transient(
+                f"{endpoint.server} answers late with {held} questions at once; {self._limit.total} at most are asked now"
+            )
         # a reply waits for no short question where an answer of just before says that the endpoint is slow and not away
         alive_since = started + allowed_s - endpoint.timeout_s if urgent else started
-        if self._answered_at > alive_since or await self._answers_short(body, urgent):
+        if self._answered_at.get(endpoint.model, float("-inf")) > alive_since or await self._answers_short(body, urgent):
             return AnswerInvalid(f"the answer did not come in {allowed_s:g} s", AnswerFault.SLOW)
         return Unavailable(
             f"{endpoint.server} did not answer in {allowed_s:g} s, nor did it answer a short question", endpoint.server
@@ -111,7 +122,7 @@ class ChatRequests:
             fault = fault_of(error, self._endpoint, self._clock())
             if isinstance(fault, Transient) or refusal_of(error).kind in _FINAL:
                 raise fault from None
-            self._answered_at = perf_counter()
+            self._answered_at[self._endpoint.model] = perf_counter()
             raise
         except (OpenAIError, ValueError) as error:
             raise fault_of(error, self._endpoint, self._clock()) from None

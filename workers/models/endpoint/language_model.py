@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -65,6 +65,8 @@ class SharedClient:
 
     client: "AsyncOpenAI"
     limit: InFlightLimit
+    answered_at: dict[str, float] = field(default_factory=dict)
+    """Model → the time of its last answer, as of ``perf_counter``."""
     usage: Usage = field(default_factory=Usage)
     items: ItemCounts = field(default_factory=ItemCounts)
     stages: StageCalls = field(default_factory=StageCalls)
@@ -75,6 +77,10 @@ class SharedClient:
         in_flight = settings.endpoint.in_flight
         limit = InFlightLimit(in_flight, min(settings.reserved, in_flight - 1))
         return cls(settings.endpoint.open(), limit)
+
+    def counted_apart(self) -> "SharedClient":
+        """The same connections and limit with counts of their own."""
+        return replace(self, usage=Usage(), items=ItemCounts(), stages=StageCalls())
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -103,7 +109,11 @@ class OpenAIModel:
         self._failing = FailingQuestions()
         self._bounds = AnswerBounds(self._profile, settings.sampling)
         self._requests = ChatRequests(
-            settings.endpoint, self._shared.client, self._shared.limit, settings.environment.clock
+            settings.endpoint,
+            self._shared.client,
+            self._shared.limit,
+            self._shared.answered_at,
+            settings.environment.clock,
         )
 
     @property

@@ -1,4 +1,4 @@
-"""Limits calls in flight and reserves a share for urgent ones."""
+"""Limits calls in flight, to fewer where an endpoint answers late, and reserves a share for urgent ones."""
 
 import asyncio
 from collections import deque
@@ -6,9 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import perf_counter
 
+from eunoe.workers.models.endpoint.pace import Pace
+
 
 class InFlightLimit:
-    """At most ``total`` calls at once, of which bulk work may hold ``total - reserved``.
+    """At most ``total`` calls at once, of which ``reserved`` are for urgent ones.
+
+    While the endpoint answers late the limit is lower; then half of it at most is for urgent calls.
 
     Urgent calls that wait go before bulk calls; within a kind the order is first come, first served.
     """
@@ -17,7 +21,8 @@ class InFlightLimit:
         if total < 1 or not 0 <= reserved < total:
             raise ValueError(f"a limit of {total} calls cannot keep {reserved} of them free")
         self._total = total
-        self._bulk = total - reserved
+        self._pace = Pace(total)
+        self._reserved = reserved
         self._held = 0
         self._bulk_held = 0
         self._waiting: dict[bool, deque[asyncio.Future[None]]] = {True: deque(), False: deque()}
@@ -26,8 +31,8 @@ class InFlightLimit:
 
     @property
     def total(self) -> int:
-        """The most calls at once."""
-        return self._total
+        """The most calls at once, now."""
+        return self._pace.allowed
 
     @property
     def held(self) -> int:
@@ -44,6 +49,15 @@ class InFlightLimit:
         """Seconds in flight, summed over all calls; divided by elapsed seconds, the mean number in flight."""
         return self._held_s
 
+    def answered(self, started: float, limit_s: float) -> None:
+        """Note that a call was answered; times as of ``perf_counter``, in seconds."""
+        self._pace.answered(started, perf_counter(), limit_s)
+        self._wake()
+
+    def timed_out(self, started: float) -> bool:
+        """Note that a call got no answer in its time; returns whether it waited for others at the endpoint."""
+        return self._pace.timed_out(started, perf_counter(), self._held)
+
     @asynccontextmanager
     async def slot(self, *, urgent: bool = False) -> AsyncIterator[None]:
         """Wait for a slot and hold it inside the block."""
@@ -56,7 +70,9 @@ class InFlightLimit:
             self._release(urgent)
 
     def _free(self, urgent: bool) -> bool:
-        return self._held < self._total and (urgent or self._bulk_held < self._bulk)
+        allowed = self._pace.allowed
+        reserved = self._reserved if allowed == self._total else min(self._reserved, allowed // 2)
+        return self._held < allowed and (urgent or self._bulk_held < allowed - reserved)
 
     async def _acquire(self, urgent: bool) -> None:
         if self._free(urgent) and not self._waiting[urgent]:
