@@ -67,7 +67,7 @@ async def test_requests_to_a_language_model_are_spans_with_their_tokens(pipeline
             await until(seen)
     (request,) = [span for span in collector.spans if span.name.startswith("chat")]
     questions = {span.id: span.name for span in collector.spans}
-    assert questions[request.parent] == "question summarize/3"
+    assert questions[request.parent] == "question summarize/4"
     assert request.name == f"chat {request.attributes['gen_ai.request.model']}"
     assert request.attributes["gen_ai.usage.input_tokens"] > 100
     assert request.attributes["gen_ai.usage.output_tokens"] > 10

@@ -9,6 +9,7 @@ from eunoe.workers.blend.turn import LATEST
 from eunoe.workers.models.questions.answer_forms import InsightRow, InsightsForm
 from eunoe.workers.models.questions.markers import without_marks_of_rows
 from eunoe.workers.models.questions.prompt_lines import speakers_in
+from eunoe.workers.text.days import with_days
 from eunoe.workers.text.drafts import clip
 from eunoe.workers.text.names import without_names
 from eunoe.workers.text.terms import terms
@@ -158,10 +159,11 @@ def evidence_of(row: InsightRow, lines: Sequence[Line]) -> tuple[Line, ...]:
     return tuple(line for line in named if line.is_evidence)[-MAX_CITES:]
 
 
-def _without_marks(row: InsightRow) -> str:
-    """The text without marks of the lines and memories that it rests on."""
+def _text_of(row: InsightRow, context: BlendContext) -> str:
+    """The text without marks of the lines and memories that it rests on, and with the days of relative words."""
     named = {*row.lines, *(int(said.removeprefix("m")) for said in row.replaces)}
-    return without_marks_of_rows(row.text, named, named)[0]
+    said, _ = without_marks_of_rows(row.text, named, named)
+    return clip(with_days(said, evidence_of(row, context.lines)[-1].at.date()))
 
 
 def insights_of(answer: InsightsForm, context: BlendContext) -> tuple[Insight, ...]:
@@ -170,7 +172,7 @@ def insights_of(answer: InsightsForm, context: BlendContext) -> tuple[Insight, .
         Insight(
             kind=InsightKind(row.kind.lower()),
             speaker=speaker_of(row, context.lines) or "",
-            text=clip(_without_marks(row)),
+            text=_text_of(row, context),
             evidence=evidence_of(row, context.lines),
             replaces=tuple(memory.memory_id for memory in replaced_by(row, context)),
         )

@@ -12,8 +12,8 @@ from eunoe.workers.models.questions.prompt_lines import FROM_MEMORY, line_cost, 
 from eunoe.workers.text.drafts import MAX_TEXT_CHARS
 from eunoe.workers.text.printed_names import printed_name
 
-QUESTION = "question/3"
-NAME = "blend/4"
+QUESTION = "question/4"
+NAME = "blend/5"
 MAX_CITES = 8
 MAX_QUESTION_CHARS = 300
 MAX_NOTED = 20
@@ -48,7 +48,8 @@ Each insight:
 others ("my sister moved to Rome") is theirs too;
 - is one sentence in the third person that names the speaker, can be understood alone, uses the language of the \
 dialogue, claims no more than lines and memories say, and has at most {chars} characters;
-- turns words like "yesterday" or "next month" into a date or a month, counted from the day given with the line;
+- turns words like "yesterday" or "next month" into the date or month that stands behind them in square brackets; \
+without one it is counted from the day given with the line;
 - gives in lines the numbers of the lines it rests on ({cites} at most): at least one of the last two lines, and at \
 least one that its speaker said. Lines marked "{mark}" were said from this memory: never give them, and never write \
 down what only they say;

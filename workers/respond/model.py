@@ -1,13 +1,15 @@
 """The replier that uses a language model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.model_ports import LanguageModel, Prompt
 from eunoe.workers.models.questions.answer_forms import ReplyForm
 from eunoe.workers.models.questions.asking import CheckedQuestion, ask_question, ask_unrecorded
 from eunoe.workers.models.questions.markers import without_marks_of_rows
+from eunoe.workers.respond.context import Row, same_day
 from eunoe.workers.respond.offline.replier import OfflineReplier
 from eunoe.workers.respond.prompt import (
     FUSED,
@@ -24,6 +26,7 @@ from eunoe.workers.respond.prompt import (
 )
 from eunoe.workers.respond.replier import CODE, DraftReply, ReplyTask
 from eunoe.workers.respond.settings import Refine
+from eunoe.workers.text.days import with_days_of
 from eunoe.workers.text.printed_names import printed_name
 
 Writer = Callable[[ReplyTask], Prompt]
@@ -59,6 +62,7 @@ class ModelReplier:
         rows, answer = task.rows, asked.answer
         text, marked = without_marks_of_rows(answer.text, rows, answer.cited)
         cited = tuple(rows[number] for number in sorted({*answer.cited, *marked}))
+        text = _with_days(text, cited, task.question.at)
         made_by = Provenance(code=CODE, model=self.model.name, prompt=prompt, items=1)
         return DraftReply(without_own_name(text, printed_name(task.speak_as)).strip(), cited, made_by)
 
@@ -71,6 +75,11 @@ class ModelReplier:
         if asked.answer is None:
             return None
         return replace(task, context=task.context.without_timelines(write_notes(asked.answer.notes)))
+
+
+def _with_days(text: str, cited: Sequence[Row], asked: datetime) -> str:
+    """The text with the days of "tomorrow" and the like that it repeats of rows of another day than that of the ask."""
+    return with_days_of(text, [(row.text, row.at.date()) for row in cited if not same_day(asked, row.at)])
 
 
 def _counted(reply: DraftReply, *, fell_back: bool) -> DraftReply:

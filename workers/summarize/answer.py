@@ -10,9 +10,11 @@ from eunoe.workers.models.questions.answer_forms import MemoriesForm, MemoryRow
 from eunoe.workers.models.questions.markers import without_marks_of_rows
 from eunoe.workers.models.questions.prompt_lines import speakers_in
 from eunoe.workers.summarize.prompt import MAX_CITES
+from eunoe.workers.text.days import with_days
 from eunoe.workers.text.drafts import clip
-from eunoe.workers.text.expiry import end_of_day, expiry_of
+from eunoe.workers.text.expiry import end_of_day, expiry_of, may_end
 from eunoe.workers.text.kinds import kind_of
+from eunoe.workers.text.language import is_english
 
 _MAX_NAMED = 5
 _DAY_CHARS = len("2026-03-08")
@@ -89,12 +91,18 @@ def drafts_of(answer: MemoriesForm, window: Window, most: int) -> list[MemoryDra
 
 
 def _draft(row: MemoryRow, speaker: str, evidence: tuple[Line, ...]) -> MemoryDraft:
-    """The memory of a row; where the row names no kind, the rules decide the kind, and the end if it names none."""
+    """The memory of a row; where the row names no kind, the rules decide the kind, and the end if it names none.
+
+    An end that no line speaks of is the model's own; without it a state holds until somebody says otherwise.
+    """
     lines = {*row.lines, row.own}
     said, _ = without_marks_of_rows(row.text, lines, lines)
-    text, at = _named(said, speaker), max(line.at for line in evidence)
+    at = max(line.at for line in evidence)
+    text = _named(with_days(said, at.date()), speaker)
     kind = MemoryKind(row.kind) if row.kind else kind_of(text)
-    ends = _end_of(row.until, kind, at)
+    told = [line.text for line in evidence]
+    is_told = kind is MemoryKind.PLAN or not is_english(told) or any(map(may_end, told))
+    ends = _end_of(row.until, kind, at) if is_told else None
     if ends is None and not row.kind:
         ends = expiry_of(text, at, kind)
     return MemoryDraft(speaker=speaker, text=text, evidence=evidence, kind=kind, expires_at=ends)

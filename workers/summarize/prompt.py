@@ -9,7 +9,7 @@ from eunoe.workers.models.questions.asking import delimited, numbered
 from eunoe.workers.models.questions.prompt_lines import FROM_MEMORY, shorten, speakers_in, speakers_listed
 from eunoe.workers.text.drafts import MAX_TEXT_CHARS
 
-NAME = "summarize/3"
+NAME = "summarize/4"
 MAX_CITES = 8
 
 _TOKENS_PER_MEMORY = 105
@@ -27,7 +27,8 @@ the moment.
 
 Each sentence:
 - tells one thing, in the third person, names whom it is about, and can be understood without the dialogue;
-- turns words like "yesterday" or "next month" into a date or a month, counted from the day given with the line;
+- turns words like "yesterday" or "next month" into the date or month that stands behind them in square brackets; \
+without one it is counted from the day given with the line;
 - is in the language of the dialogue, says only what the lines say, and has at most {chars} characters.
 With each sentence give
 - speaker: the number of the participant who told it, of themselves or of somebody close to them ("My sister moved": \

@@ -1,7 +1,7 @@
 """Resolves relative dates ("yesterday", "next month") against the day of the utterance. English only."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, timedelta
 
 from eunoe.workers.text.day_words import DAY_WORDS, WEEKDAYS, in_lower_case
@@ -19,7 +19,7 @@ _COUNT = r"\d{1,2}|" + "|".join(_NUMBERS)
 _RELATIVE = GuardedPattern(
     rf"\b(?:(?P<word>{_DAY_WORD})"
     rf"|(?P<way>last|next|this) (?P<unit>week|weekend|month|year|{_DAY})"
-    rf"|(?P<count>{_COUNT}) (?P<many>day|week|month|year)s? ago)\b(?!['’])",
+    rf"|(?P<count>{_COUNT}) (?P<many>day|week|month|year)s? ago)\b(?!['’]| ?[(\[][^)\]]{{0,24}}\d{{4}})",
     re.IGNORECASE,
 )
 
@@ -28,9 +28,26 @@ def with_days(text: str, said: date, brackets: str = "()") -> str:
     """Put the day, week, month or year in brackets after each relative word of ``text``: ``yesterday (8 May 2023)``.
 
     ``said`` is the day of the utterance by its speaker's clock, ``brackets`` the opening and the closing one. A word
-    that leads out of the calendar (years 1 to 9999) stays as it is.
+    that has a date in brackets, or that leads out of the calendar (years 1 to 9999), stays as it is.
     """
     return _RELATIVE.sub(lambda found: _dated(found, said, brackets), text)
+
+
+def with_days_of(text: str, told: Iterable[tuple[str, date]]) -> str:
+    """`with_days` of a text that repeats relative words of others, each with the day on which it was said.
+
+    A word that was said on several days stays as it is.
+    """
+    days: dict[str, set[date]] = {}
+    for other, said in told:
+        for found in _RELATIVE.finditer(other):
+            days.setdefault(in_lower_case(found.group()), set()).add(said)
+
+    def dated(found: re.Match[str]) -> str:
+        said = days.get(in_lower_case(found.group()), set())
+        return _dated(found, min(said), "()") if len(said) == 1 else found.group()
+
+    return _RELATIVE.sub(dated, text)
 
 
 def has_days(text: str) -> bool:

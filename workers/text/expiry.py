@@ -38,6 +38,14 @@ _PREGNANT = re.compile(
 )
 _PREGNANCY = timedelta(weeks=40)
 """A pregnancy that somebody tells of is over after it, whether or not they tell of the birth."""
+_MAY_END = re.compile(
+    r"\b(?:until|till?|bis|hasta|jusqu\w*|fino|tot|through|thru|up to|by|due|deadline|"
+    r"temporar\w*|last(?:s|ing)|leav(?:e|es|ing)|back|over|"
+    r"(?:end|expire|finish|return|stop|clos)(?:e?s|ing)?|"
+    r"for (?:(?:the|only|just|about|another|next|first|coming|a|an|some|few|\w{1,9}) ){1,4}"
+    r"(?:day|night|week|weekend|fortnight|month|year|term|semester|season|summer|winter|while)s?)\b",
+    re.IGNORECASE,
+)
 _LOOK_BACK = 200
 """Characters before a period that say what it is."""
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
@@ -46,6 +54,14 @@ _WORD = re.compile(r"\w+(?:['’]\w+)*")
 def end_of_day(last: date, clock: tzinfo | None = UTC) -> datetime:
     """The first instant after a day by a clock. Raises ``OverflowError`` for the last day of the calendar."""
     return datetime.combine(last + timedelta(days=1), time(), clock)
+
+
+def may_end(text: str) -> bool:
+    """Whether a text has a word of an end ("until", "for two weeks", "expires"); an end without one is made up.
+
+    "Until" is known in neighbours of English, too: a short sentence of theirs may pass for English.
+    """
+    return _MAY_END.search(text) is not None
 
 
 def expiry_of(text: str, at: datetime, kind: MemoryKind) -> datetime | None:

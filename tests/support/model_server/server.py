@@ -72,7 +72,7 @@ class ServerSettings:
 
     delay_s: float = 0.0
     slots: int | None = None
-    """Answers at once; further questions wait, and one that its client gives up meanwhile is dropped. None: no limit."""
+    """Answers at once; others wait, and one that its client gives up meanwhile is dropped. None: no limit."""
     faults: Plan = no_faults
     scripts: Mapping[str, Script] = field(default_factory=dict)
     """By the form's name; ``*`` for all others."""

@@ -95,12 +95,13 @@ class ChatRequests:
             return Transient(f"this process stood still for {late_s:.0f} s while {endpoint.server} was asked")
         held = self._limit.held
         if self._limit.timed_out(started):
-            return Transient(
-                f"{endpoint.server} answers late with {held} questions at once; {self._limit.total} at most are asked now"
-            )
+            fewer = f"{self._limit.total} at most are asked from now on"
+            return Transient(f"{endpoint.server} answers late with {held} questions at once: {fewer}")
         # a reply waits for no short question where an answer of just before says that the endpoint is slow and not away
         alive_since = started + allowed_s - endpoint.timeout_s if urgent else started
-        if self._answered_at.get(endpoint.model, float("-inf")) > alive_since or await self._answers_short(body, urgent):
+        if self._answered_at.get(endpoint.model, float("-inf")) > alive_since or await self._answers_short(
+            body, urgent
+        ):
             return AnswerInvalid(f"the answer did not come in {allowed_s:g} s", AnswerFault.SLOW)
         return Unavailable(
             f"{endpoint.server} did not answer in {allowed_s:g} s, nor did it answer a short question", endpoint.server

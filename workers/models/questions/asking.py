@@ -16,6 +16,7 @@ from eunoe.workers.models.questions.metering import ItemOutcome, count_items
 from eunoe.workers.models.questions.reading import partly_read
 from eunoe.workers.models.questions.recording import CORRECTED, RecordedModel
 from eunoe.workers.models.questions.time_budget import decision_time
+from eunoe.workers.text.days import with_days
 from eunoe.workers.text.invisible import without_invisible
 from eunoe.workers.text.printed_names import printed_name
 
@@ -290,11 +291,16 @@ def write_day(at: datetime) -> str:
 
 
 def numbered(lines: Sequence[Line], first: int = 0) -> str:
-    """One row per line, ``[7] Ann (Sun 2026-03-01): …``, numbered from ``first``.
+    """One row per line, ``[7] Ann (Sun 2026-03-01): …``, numbered from ``first``, with the days of relative words.
 
     White space is folded, so that no text can pass for a row; nor can a name.
     """
     return "\n".join(
-        f"[{number}] {printed_name(line.speaker)} ({write_day(line.at)}): {' '.join(line.text.split())}"
+        f"[{number}] {printed_name(line.speaker)} ({write_day(line.at)}): {_dated(line)}"
         for number, line in enumerate(lines, first)
     )
+
+
+def _dated(line: Line) -> str:
+    """The text of a line on one row; a model counts days badly, so that they stand behind the words that mean them."""
+    return with_days(" ".join(line.text.split()), line.at.date(), "[]")

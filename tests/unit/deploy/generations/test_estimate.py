@@ -152,5 +152,5 @@ async def test_of_a_partial_rebuild_only_what_is_made_again_is_counted():
         MODEL, MemoryAnswers(), "", ask_again=False, counts=ModelCallCounts(("update", "link", "tree"))
     )
     await derive(pipeline, counting)
-    wanted = {prompt.name for prompt in model.prompts} - {"segment/2", "summarize/3"}
+    wanted = {prompt.name for prompt in model.prompts} - {"segment/2", "summarize/4"}
     assert set(counting.counts.by_prompt) == wanted

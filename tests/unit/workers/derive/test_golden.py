@@ -27,23 +27,23 @@ from tests.support.prompt_answers import PromptAnswers
 from tests.support.whole_state import read_digest
 
 REQUESTS = {
-    "blend/4": "fb6de7e1b5a97916",
-    "blend/4+corrected": "9cedc956816d5c58",
-    "link/3": "fa51680fbc8e3d44",
-    "question/3": "8b7462cd09e1039c",
-    "question/3+corrected": "a739893bcb2c34db",
-    "reply-refined/3": "25a5cdf55a73e0c9",
-    "reply-refined/3+corrected": "2cd82fe72b230e78",
-    "reply/3": "79d4f894abbf4a76",
+    "blend/5": "9420e0a7dc8d6395",
+    "blend/5+corrected": "329390d1a906a9be",
+    "link/3": "b5a245d355448446",
+    "question/4": "b43b58b4c7e79be9",
+    "reply-refined/4": "afe948938c93c5bb",
+    "reply/4": "e59c8ef2173e3532",
+    "reply/4+corrected": "554b5cc79d1fd0cc",
     "segment/2": "b764cf5276d051b1",
-    "summarize/3": "cd7597914bfbdf5f",
-    "tree/4": "99416ebd2cc78aef",
-    "update/2": "6b0f46330376066f",
-    "update/2+corrected": "c4f717cdcacf46b6",
+    "summarize/4": "b3482418667ff05e",
+    "summarize/4+corrected": "f8dca2dad3ac42c4",
+    "tree/4": "33a209c0ac977376",
+    "tree/4+corrected": "45f41b0b1a76e96a",
+    "update/2": "2bcaf3fd5e4d4bbc",
 }
 """Prompt → a hash over the hashes of all its requests."""
 
-WITH_A_MODEL, WITHOUT = "47c350bb3f706c9d", "fb8daa9378d7be92"
+WITH_A_MODEL, WITHOUT = "0e76ef8b469af304", "fb8daa9378d7be92"
 """The digests of what is remembered."""
 
 ASKED_OFTEN = 3

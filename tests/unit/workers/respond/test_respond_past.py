@@ -34,7 +34,7 @@ STAYS = "I am in Rome with my aunt until Friday."
 
 def memory(name: str, text: str, expires_at: datetime | None = None, cites: str = "u1") -> Memory:
     line = Line(utterance_id=cites, speaker="Ann", text=text, at=SAID)
-    made_by = Provenance(code="test", model="m", prompt="summarize/3")
+    made_by = Provenance(code="test", model="m", prompt="summarize/4")
     fields = {"memory_id": name, "session": 1, "index": 0, "speaker": "Ann", "text": text, "evidence": (line,)}
     return Memory(**fields, at=SAID, known_from=SAID, made_by=made_by, kind=MemoryKind.STATE, expires_at=expires_at)
 

@@ -21,7 +21,7 @@ from eunoe.workers.respond.hints import read_question
 from eunoe.workers.respond.model import ModelReplier
 from eunoe.workers.respond.offline.line_choice import choose_lines
 from eunoe.workers.respond.offline.replier import NOTHING, OfflineReplier
-from eunoe.workers.respond.prompt import with_weekdays
+from eunoe.workers.respond.prompt import with_dates
 from eunoe.workers.respond.recall.sources import Query
 from eunoe.workers.respond.replier import DraftReply, ReplyTask
 from eunoe.workers.respond.settings import Refine, RespondSettings
@@ -254,14 +254,34 @@ async def test_a_persona_is_part_of_the_instructions_and_a_name_is_data():
     assert "Bot {x}" not in prompt.system
 
 
-def test_days_that_are_headings_carry_their_weekday():
-    text = "8 May 2023\n1 Ann: On 8 May 2023 I moved.\n31 February 2023\n1 January 2024"
-    assert with_weekdays(text).splitlines() == [
+def test_days_that_are_headings_carry_their_weekday_and_relative_words_below_them_their_days():
+    text = (
+        "8 May 2023\n1 Ann: On 8 May 2023 I moved.\n"
+        "2 Ann: My operation is tomorrow.\n31 February 2023\n3 Ann: Not today.\n"
+        "1 January 2024\n4 Ann married yesterday (31 December 2023).\nNoted in this session\n5 Ann came back yesterday."
+    )
+    assert with_dates(text).splitlines() == [
         "Monday 8 May 2023",
         "1 Ann: On 8 May 2023 I moved.",
+        "2 Ann: My operation is tomorrow [9 May 2023].",
         "31 February 2023",
+        "3 Ann: Not today.",
         "Monday 1 January 2024",
+        "4 Ann married yesterday (31 December 2023).",
+        "Noted in this session",
+        "5 Ann came back yesterday.",
     ]
+
+
+async def test_words_such_as_tomorrow_that_a_reply_repeats_get_the_day_that_they_meant():
+    rows = (
+        row(1, "My operation is tomorrow.", day=3),
+        row(2, "I leave next month.", day=5),
+        row(3, "Next month!", day=40),
+    )
+    said = ReplyForm(cited=(1, 2, 3), text="I have my operation tomorrow, and leave next month; today I rest.")
+    answer = await replier(Scripted(said)).reply(task(*rows))
+    assert answer.text == "I have my operation tomorrow (5 January 2026), and leave next month; today I rest."
 
 
 # ---- offline

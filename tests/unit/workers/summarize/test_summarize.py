@@ -432,7 +432,6 @@ PLANS = "Ann plans to see Rome."
 @pytest.mark.parametrize(
     ("row", "kind", "last"),
     [
-        ({"kind": "state", "until": "2026-03-08"}, MemoryKind.STATE, date(2026, 3, 8)),
         ({"kind": "A plan.", "until": " 2026-03-04 "}, MemoryKind.PLAN, date(2026, 3, 4)),
         ({"kind": "Preference", "until": None}, MemoryKind.PREFERENCE, None),
         ({"kind": "state", "until": "2026-03-03"}, MemoryKind.STATE, None),
@@ -449,6 +448,40 @@ async def test_kind_and_end_of_an_answer_are_checked(row: dict, kind: MemoryKind
     (draft,) = (await ask(Scripted([GOOD | row]))).drafts
     assert draft.kind is kind
     assert draft.expires_at == (end_of_day(last) if last else None)
+
+
+@pytest.mark.parametrize(
+    ("said", "last"),
+    [
+        ("I am in Rome until Sunday.", date(2026, 3, 8)),
+        ("I'm staying with Ben for two weeks, or less.", date(2026, 3, 8)),
+        ("Ich bin bis Sonntag in Rom.", date(2026, 3, 8)),
+        ("I have moved to Rome, and it is lovely here.", None),
+    ],
+)
+async def test_an_end_of_which_no_line_speaks_is_none(said: str, last: date | None):
+    row = GOOD | {"kind": "state", "text": "Ann is in Rome.", "until": "2026-03-08", "own": 1, "lines": [1]}
+    (draft,) = (await ask(Scripted([row]), lines_of(f"Ann: {said}"))).drafts
+    assert draft.expires_at == (end_of_day(last) if last else None)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("Ann recovered from the flu yesterday.", "Ann recovered from the flu yesterday (3 March 2026)."),
+        ("Ann got well yesterday [3 March 2026].", "Ann got well yesterday [3 March 2026]."),
+        ("Ann got well (the day before, yesterday).", "Ann got well (the day before, yesterday (3 March 2026))."),
+    ],
+)
+async def test_relative_words_that_a_model_leaves_in_a_memory_get_their_days(text: str, kept: str):
+    (draft,) = (await ask(Scripted([GOOD | {"text": text}]))).drafts
+    assert draft.text == kept
+
+
+async def test_a_model_is_shown_the_days_of_relative_words():
+    model = Scripted([GOOD])
+    await ask(model)
+    assert "I recovered from the flu yesterday [3 March 2026]." in model.prompts[0].user
 
 
 OF_BEN = GOOD | {"speaker": 2, "text": "Ben recovered from the flu."}
