@@ -16,6 +16,10 @@ from eunoe.workers.stores.vectors.coarse_scores import CoarseScores
 _ROUNDED = 1e-5
 """More than rounding (`eunoe.workers.stores.vectors.hits.DIGITS`) changes in a score."""
 _FIRST_ROWS = 16
+_MOST_SPARE = 2_048
+"""Rows for which there is room before they come: a quarter of a long conversation's would be megabytes."""
+_EXACT_AT_ONCE = 512
+"""Rows that are widened to double precision at once: all of a deep search would take ten megabytes."""
 
 
 class HeldPoint(ABC):
@@ -132,7 +136,10 @@ class Group:
         Those of a product of many rows are so coarse that close ones change places, and then a rebuild finds other
         memories than the server did.
         """
-        scores = self._rows[places].astype(np.float64) @ query.astype(np.float64)
+        wide, scores = query.astype(np.float64), np.empty(len(places))
+        for first in range(0, len(places), _EXACT_AT_ONCE):
+            some = slice(first, first + _EXACT_AT_ONCE)
+            scores[some] = self._rows[places[some]].astype(np.float64) @ wide
         return [(self._kept[at].id, score) for at, score in zip(places.tolist(), scores.tolist(), strict=True)]
 
     def _clear_rows(self) -> None:
@@ -149,7 +156,7 @@ class Group:
     def _make_room(self, dimensions: int) -> None:
         if len(self._kept) <= len(self._born):
             return
-        size = max(_FIRST_ROWS, 5 * len(self._born) // 4)
+        size = max(_FIRST_ROWS, min(5 * len(self._born) // 4, len(self._born) + _MOST_SPARE))
         # in place: a copy of the rows of a long conversation beside them would be the most that a rebuild holds
         self._rows.resize((size, dimensions), refcheck=False)
         self._born.resize(size, refcheck=False)
