@@ -1,7 +1,7 @@
 """Records held in memory in compressed blocks, which take a tenth of the room."""
 
 from collections.abc import Iterable, Iterator
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 import orjson
 import zstandard
@@ -15,11 +15,24 @@ BLOCK_BYTES: Final = 65_536
 _FASTEST: Final = 1
 
 
+class Blocks(Protocol):
+    """Where compressed blocks are held, in their order; a list is one."""
+
+    def append(self, block: bytes, /) -> None:
+        """Add a block behind the others."""
+        ...
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The blocks in their order; raises `Unavailable` where one cannot be read."""
+        ...
+
+
 class PackedRecords:
     """Records in the order in which they were added; of one that was unsealed, as it is unsealed alone."""
 
-    def __init__(self) -> None:
-        self._blocks: list[bytes] = []
+    def __init__(self, blocks: Blocks | None = None) -> None:
+        """``blocks`` is empty; `None` means a list."""
+        self._blocks: Blocks = list[bytes]() if blocks is None else blocks
         self._open: list[Record] = []
         self._open_bytes = 0
         self._count = 0

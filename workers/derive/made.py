@@ -1,10 +1,10 @@
 """The events that stages emit while a conversation is derived, held until they are written."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Self
 
-from eunoe.streams.packed_records import PackedRecords
+from eunoe.streams.packed_records import Blocks, PackedRecords
 from eunoe.streams.record import Record
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.runner.recorded_outcomes import is_failure
@@ -13,8 +13,9 @@ from eunoe.workers.runner.recorded_outcomes import is_failure
 class MadeRecords:
     """Records of derived topics, by topic, each in its order; those of other topics are passed over."""
 
-    def __init__(self) -> None:
-        self._by_topic: defaultdict[Topic, PackedRecords] = defaultdict(PackedRecords)
+    def __init__(self, blocks: Callable[[], Blocks] = list[bytes]) -> None:
+        """``blocks`` makes the empty place of the records of one topic, once they are many."""
+        self._by_topic: defaultdict[Topic, PackedRecords] = defaultdict(lambda: PackedRecords(blocks()))
         self.failed = 0
         """Recorded outcomes of decisions that raised at every attempt."""
 

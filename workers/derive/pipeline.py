@@ -106,8 +106,8 @@ class Deriver:
         await derivation.go_on(records, done)
         return await derivation.derived()
 
-    def set_up(self) -> InMemoryPipeline:
-        """A pipeline that has handled nothing yet."""
+    def set_up(self, store: SpillingStore | None = None) -> InMemoryPipeline:
+        """A pipeline that has handled nothing yet; ``store`` is empty, `None` means one of its own."""
         given = self.dependencies
         return InMemoryPipeline(
             embedder=given.embedder,
@@ -118,7 +118,7 @@ class Deriver:
             runner_settings=self.settings,
             outcomes=self.outcomes,
             log=MemoryLog(partitions=1),
-            store=SpillingStore(),
+            store=store or SpillingStore(),
             index=SpillingIndex(),
             place=LogPlace(LAST_EPOCH, partitions=1, is_first=False),
             sleep=asyncio.sleep,
@@ -131,8 +131,9 @@ class Derivation:
 
     def __init__(self, deriver: Deriver, key: str, epoch: int, erased: ErasedPart | None) -> None:
         self._key, self._epoch, self._erased = key, epoch, erased
-        self._pipeline = deriver.set_up()
-        self._made = MadeRecords()
+        store = SpillingStore()
+        self._pipeline = deriver.set_up(store)
+        self._made = MadeRecords(store.blocks)
 
     async def go_on(self, records: Iterable[Record], done: Callable[[], None] = lambda: None, behind: int = 0) -> None:
         """Run more records, in log order. ``behind`` is the position of the last one before them, 0 at first.

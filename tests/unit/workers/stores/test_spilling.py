@@ -124,3 +124,19 @@ def test_documents_of_two_tables_or_ids_are_not_mixed() -> None:
     file = SpillFile()
     file.write(0, {"a": "1"})
     assert (file.read(0, ["a", "b"]), file.read(1, ["a"])) == ({"a": "1"}, {})
+
+
+async def test_blocks_leave_the_memory_with_the_documents_and_keep_their_order() -> None:
+    store = SpillingStore(FEW_BYTES)
+    some, others = store.blocks(), store.blocks()
+    blocks = [bytes([number]) * 1_000 + bytes(range(256)) for number in range(30)]
+    for number, block in enumerate(blocks, 1):
+        some.append(block)
+        others.append(block[::-1])
+        await write(store, number, Put(table=TABLE, id="1", text=str(number)))
+    await write(store, len(blocks) + 1, Put(table=TABLE, id="1", text="last"))
+    assert list(some) == blocks
+    assert list(others) == [block[::-1] for block in blocks]
+    assert await store.fetch("update", KEY, TABLE, ["1"]) == ["last"]
+    assert await store.conversations() == [KEY]
+    assert store._spill.held < 4 * len(blocks[0])
