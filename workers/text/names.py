@@ -38,7 +38,9 @@ def _chars_of(text: str, names: tuple[str, ...]) -> int:
 def _without(text: str, names: tuple[str, ...]) -> str:
     inner = None if text.isascii() else _inner(names)
     bare = text if inner is None else inner.sub(" ", text)
-    words = _names(names)
+    words, folded = _names(names), bare.casefold()
+    if not any(map(folded.__contains__, words)):  # as in most texts
+        return " ".join(bare.split()) or text
     kept = [word for word in bare.split() if word.strip(".,;:!?'\"()").removesuffix("'s").casefold() not in words]
     return " ".join(kept) or text
 
