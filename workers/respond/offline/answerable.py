@@ -85,8 +85,7 @@ def _has_general_words_alone(quotable: Quotable) -> NDArray[np.bool_]:
     if not wanted or named_thing(quotable.question) is not None:  # "Her name is Rex" may be that of a dog
         return np.zeros(len(quotable.rows), dtype=np.bool_)
     general = frozenset[str]().union(*map(akin, asked & _GENERAL))
-    found = [frozenset(terms(text, drop=quotable.speakers)) for text in quotable.texts]
-    alone = [wanted.isdisjoint(words) and not general.isdisjoint(words) for words in found]
+    alone = [wanted.isdisjoint(words) and not general.isdisjoint(words) for words in quotable.words]
     unfit: NDArray[np.bool_] = np.asarray(alone, dtype=np.bool_) & (quotable.tells_state == 0)
     return unfit
 

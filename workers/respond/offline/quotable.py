@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +90,14 @@ class Quotable:
         if row.reply_id is not None and not self.for_replies:
             return " ".join(one for one in _SENTENCE.findall(text) if one.endswith("?"))
         return _SPEECH.sub(_without_speech, text) or text
+
+    @cached_property
+    def words(self) -> list[frozenset[str]]:
+        """The terms of each of the texts; names of speakers are none."""
+        return self._words_of(self.texts)
+
+    def _words_of(self, texts: Sequence[str]) -> list[frozenset[str]]:
+        return [frozenset(terms(text, drop=self.speakers)) for text in texts]
 
     @property
     def _asks_what_holds(self) -> bool:
@@ -227,18 +236,17 @@ class Quotable:
         """Whether only rows that tell of others have the rarest of the question's words that any row has."""
         if not self.of_others.any():
             return False
-        found = [frozenset(terms(text, drop=self.speakers)) for text in self.texts]
-        theirs = [words for words, is_theirs in zip(found, self.of_others, strict=True) if is_theirs]
-        rest = [words for words, is_theirs in zip(found, self.of_others, strict=True) if not is_theirs]
+        theirs = [words for words, is_theirs in zip(self.words, self.of_others, strict=True) if is_theirs]
+        rest = [words for words, is_theirs in zip(self.words, self.of_others, strict=True) if not is_theirs]
         weights = self._weights
-        there = [term for term in weights if any(term in words for words in found)]
+        there = [term for term in weights if any(term in words for words in self.words)]
         telling = max(there, key=lambda term: (weights[term], term), default="")
         return any(telling in words for words in theirs) and not any(_has(words, telling) for words in rest)
 
     @cached_property
     def _weights(self) -> Mapping[str, float]:
         """Each of the question's words → its rarity among the rows."""
-        counts = Counter(term for text in self.texts for term in frozenset(terms(text, drop=self.speakers)))
+        counts = Counter(chain.from_iterable(self.words))
         words = terms(self.question, drop=self.speakers)
         return {term: idf(counts[term], len(self.rows)) for term in dict.fromkeys(words)}
 
@@ -257,7 +265,7 @@ class Quotable:
                 text if is_named else without_name_words(text) for text, is_named in zip(texts, named, strict=True)
             ]
         texts = [without_moved_things(self.question, text) for text in texts]
-        found = [frozenset(terms(text, drop=self.speakers)) for text in texts]
+        found = self.words if texts == self.texts else self._words_of(texts)
         return np.asarray(
             [sum(weight * self._has(words, term) for term, weight in wanted.items()) / total for words in found]
         )
