@@ -23,6 +23,7 @@ from eunoe.workers.models.questions.answer_forms import (
 )
 from tests.support.blend import speaker_number
 from tests.support.in_memory import START, ended, utterance
+from tests.support.written_days import without_days
 
 SESSIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -148,7 +149,7 @@ class Planned:
     async def answer(self, prompt: Prompt, form: type[Value], *, urgent: bool = False) -> Value:
         self.asked.append(form.__name__)
         (told,) = (tell for kind, tell in TOLD if issubclass(form, kind))
-        return form.model_validate(told(prompt.user))
+        return form.model_validate(told(without_days(prompt.user)))
 
 
 def _segments(user: str) -> object:
