@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import socket
 import ssl
 from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
@@ -15,9 +16,10 @@ from openai import APIConnectionError, APIStatusError, AsyncOpenAI
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.model_ports import Prompt
 from eunoe.streams.gateway import GatewayConnection, GatewayRequest
-from eunoe.workers.models.endpoint.client import Endpoint, EndpointRefused
+from eunoe.workers.models.endpoint.client import Endpoint, EndpointRefused, fault_of
 from eunoe.workers.models.endpoint.embedding_endpoint import EndpointEmbedder, EndpointEmbedderSettings
 from eunoe.workers.models.endpoint.language_model import OpenAIModel, OpenAISettings
+from eunoe.workers.models.endpoint.retrying import NoAnswerInTime
 from eunoe.workers.models.questions.answer_forms import QuestionForm, answer_like
 
 BODY = {"model": "m"}
@@ -207,3 +209,37 @@ async def connected(said: bytes) -> AsyncIterator[int]:
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
         yield server.sockets[0].getsockname()[1]
+
+
+async def fault_at(port: int, timeout: float | httpx2.Timeout) -> Exception:
+    url = f"http://127.0.0.1:{port}/v1"
+    async with opened(url) as client:
+        with pytest.raises(APIConnectionError) as caught:
+            await post(client.with_options(timeout=timeout))
+    return fault_of(caught.value, Endpoint("m", url), 0.0)
+
+
+async def test_a_server_that_is_slow_is_not_one_that_cannot_be_reached():
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # its connections are made, and nobody reads them
+        fault = await fault_at(silent.getsockname()[1], 0.1)
+    assert isinstance(fault, NoAnswerInTime)
+    assert str(fault).endswith("did not answer in 60 s")
+
+
+async def test_a_server_that_hangs_up_did_not_run_out_of_time():
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+        await writer.wait_closed()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        fault = await fault_at(server.sockets[0].getsockname()[1], 5)
+    assert not isinstance(fault, NoAnswerInTime)
+    assert "cannot be reached" in str(fault)
+
+
+async def test_a_server_that_takes_no_connection_in_time_cannot_be_reached():
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, socket.create_connection(full.getsockname()):
+        # its queue is full: what is sent to it gets no answer
+        fault = await fault_at(full.getsockname()[1], httpx2.Timeout(5, connect=0.1))
+    assert "cannot be reached: ConnectionTimeoutError" in str(fault)

@@ -25,10 +25,10 @@ from eunoe.workers.models.endpoint.refusals import (
     is_redirect,
     read_refusal,
 )
-from eunoe.workers.models.endpoint.retrying import Transient
+from eunoe.workers.models.endpoint.retrying import NoAnswerInTime, Transient
 
 if TYPE_CHECKING:
-    from openai import APIStatusError, AsyncOpenAI
+    from openai import APIConnectionError, APIStatusError, AsyncOpenAI
 
 MAX_ANSWER_BYTES: Final = 8 * 2**20
 """Bytes of an answer in words; as a stream of events, with its thoughts, it has 300 for each of 25,000 tokens."""
@@ -122,21 +122,29 @@ def fault_of(error: Exception, endpoint: Endpoint, now: float) -> Exception:
     """
     from openai import APIConnectionError, APIResponseValidationError, APIStatusError  # noqa: PLC0415 - see above
 
-    from eunoe.workers.models.endpoint.bounded_client import AnswerTooLong  # noqa: PLC0415 - it imports the SDK
-
     where = endpoint.server
     if isinstance(error, APIStatusError) and is_redirect(error.status_code):
         return EndpointRefused(_redirected(error, where), where)
     if isinstance(error, APIStatusError):
         return _status_fault(error, where, now)
     if isinstance(error, APIConnectionError):
-        cause = _root(error)
-        if isinstance(cause, AnswerTooLong):
-            return Transient(f"{where} sent an answer that is none: {cause}", may_be_of_request=True)
-        return Transient(f"{where} cannot be reached: {type(cause).__name__}")
+        return _connection_fault(error, endpoint)
     if isinstance(error, APIResponseValidationError | ValueError):
         return Transient(f"{where} answered with something other than JSON: is the address right?")
     return error
+
+
+def _connection_fault(error: "APIConnectionError", endpoint: Endpoint) -> Transient:
+    """The fault of a request without a whole answer: too slow, too long, or not reached."""
+    from eunoe.workers.models.endpoint.bounded_client import AnswerTooLong  # noqa: PLC0415 - it imports the SDK
+
+    # not by the SDK's APITimeoutError: it is also raised where a connection is not made, or breaks off
+    if isinstance(error.__cause__, httpx2.ReadTimeout):
+        return NoAnswerInTime(endpoint.server, endpoint.timeout_s)
+    cause = _root(error)
+    if isinstance(cause, AnswerTooLong):
+        return Transient(f"{endpoint.server} sent an answer that is none: {cause}", may_be_of_request=True)
+    return Transient(f"{endpoint.server} cannot be reached: {type(cause).__name__}")
 
 
 def _redirected(error: "APIStatusError", where: str) -> str:
@@ -148,8 +156,8 @@ def _redirected(error: "APIStatusError", where: str) -> str:
 
 
 def _root(error: BaseException) -> BaseException:
-    """The first cause of ``error``."""
-    while error.__cause__ is not None:
+    """The first cause of ``error``; of a time limit the limit itself, not what it broke off."""
+    while error.__cause__ is not None and not isinstance(error, TimeoutError):
         error = error.__cause__
     return error
 

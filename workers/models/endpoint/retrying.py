@@ -62,6 +62,13 @@ class Transient(Exception):
         """Whether the server was there and failed, so that this request alone may be the cause."""
 
 
+class NoAnswerInTime(Transient):
+    """The server was reached and was still at work when the time limit of a request was over."""
+
+    def __init__(self, server: str, limit_s: float) -> None:
+        super().__init__(f"{server} did not answer in {limit_s:g} s")
+
+
 class RequestFailing(Unavailable):
     """The server was there and failed at a request, at the last of all attempts, too."""
 
