@@ -37,10 +37,10 @@ async def check_model(settings: Settings, environment: Environment, findings: Fi
         reached = await reach(prober, findings)
         fill = FILL_TOKENS_THOROUGH if thorough else FILL_TOKENS
         abilities = await find_abilities(prober, reached, findings)
-        limits = await find_limits(prober, reached, findings, fill_tokens=fill)
         measures = await measure_endpoint(
             prober, findings, timeout_s=settings.model_timeout_seconds, longest=LONGEST_ANSWER
         )
+        limits = await find_limits(prober, reached, findings, fill_tokens=fill, read_a_second=measures.read_a_second)
         _tell_waits(abilities, measures, settings, findings)
         await keep_profile(settings, prober, LearnedProfile(abilities, limits, measures), findings)
         _tell_rate(prober, reached, settings, findings)

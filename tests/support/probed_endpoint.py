@@ -1,5 +1,6 @@
 """A small OpenAI-compatible endpoint whose limits and abilities can be set one by one."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -32,6 +33,9 @@ class ProbedEndpoint:
     """The model that answers name; empty: the one that was asked."""
     busy: int = 0
     """Answers 429 before the first good one."""
+    slow_over: int | None = None
+    """Prompts of more tokens take ``slow_s``."""
+    slow_s: float = 0.0
     vector: int = 8
     url: str = ""
     chats: int = 0
@@ -73,6 +77,8 @@ class ProbedEndpoint:
             return _refusal(401, "Incorrect API key provided: sk-secret", "invalid_api_key")
         if self.models is not None and body["model"] not in [one["id"] for one in self.models]:
             return _refusal(404, "no such model", "model_not_found")
+        if self.slow_over is not None and _tokens(body) > self.slow_over:
+            await asyncio.sleep(self.slow_s)
         return self._refused(body) or self._answered(body)
 
     def _refused(self, body: dict[str, Any]) -> web.Response | None:

@@ -7,6 +7,7 @@ from typing import Any
 from eunoe.deploy.doctor.endpoint.probe import ProbeAnswer, Prober
 from eunoe.deploy.doctor.endpoint.reach import HELLO, Reached
 from eunoe.deploy.doctor.findings import Findings
+from eunoe.workers.models.endpoint.retrying import NoAnswerInTime
 
 TOO_MUCH = 10_000_000
 """Tokens that no model answers."""
@@ -28,8 +29,14 @@ class EndpointLimits:
     context: int | None = None
 
 
-async def find_limits(prober: Prober, reached: Reached, findings: Findings, *, fill_tokens: int) -> EndpointLimits:
-    """Learn the limits from the list of models, from refusals, and from a prompt of about ``fill_tokens`` tokens."""
+async def find_limits(
+    prober: Prober, reached: Reached, findings: Findings, *, fill_tokens: int, read_a_second: float | None
+) -> EndpointLimits:
+    """Learn the limits from the list of models, from refusals, and from a prompt of about ``fill_tokens`` tokens.
+
+    ``read_a_second``: tokens of a prompt that are read in a second. A prompt that takes longer than a call may last is
+    not sent.
+    """
     entry = reached.listed(prober.endpoint.model)
     output, context = _listed(entry, _OUTPUT_FIELDS), _listed(entry, _CONTEXT_FIELDS)
     findings.step("longest answer")
@@ -39,8 +46,14 @@ async def find_limits(prober: Prober, reached: Reached, findings: Findings, *, f
         if output is None and context is None:
             output = await _largest_accepted(prober)
     _tell_output(output, asked, findings)
-    findings.step(f"a prompt of {fill_tokens} tokens")
-    if context is None or context > fill_tokens:
+    needed_s = fill_tokens / read_a_second if read_a_second else 0.0
+    if needed_s > prober.endpoint.timeout_s:
+        findings.note(
+            f"a prompt of {fill_tokens} tokens was not tried: to read it takes about {needed_s:.0f} s, and a call may"
+            f" last {prober.endpoint.timeout_s:g} s"
+        )
+    elif context is None or context > fill_tokens:
+        findings.step(f"a prompt of {fill_tokens} tokens")
         context = await _fill(prober, fill_tokens, context, findings)
     _tell_context(context, findings)
     return EndpointLimits(output, context)
@@ -83,6 +96,9 @@ async def _fill(prober: Prober, tokens: int, known: int | None, findings: Findin
     filler = _FILLER * (tokens // _FILLER_TOKENS)
     user = f"The name of the boat is {_WORD}.\n{filler}\nWhat is the name of the boat? Answer with the one word."
     answer = await prober.chat(user, 512)
+    if isinstance(answer.fault, NoAnswerInTime):
+        findings.warn(f"a prompt of about {tokens} tokens was not answered in {prober.endpoint.timeout_s:g} s")
+        return known
     if not answer.is_completion:
         said = None if answer.refusal is None else answer.refusal.context
         if said is None:

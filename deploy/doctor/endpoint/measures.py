@@ -28,6 +28,9 @@ _READ_TOKENS = 1_000
 _READ = "Lamps stood along the road to the mill, and nobody had lit one since the autumn of the flood. "
 _READ_SENTENCE_TOKENS = 21
 _COUNTING = "Count from 1 to 150 in digits, separated by spaces, and write nothing else."
+_FEW_TOKENS, _MANY_TOKENS = 48, 1024
+_SOON_S = 2.0
+"""Seconds for a few tokens, below which many are asked for: the time to the first token counts less then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,9 @@ async def _reading_speed(prober: Prober, speed: float | None) -> float | None:
 
 
 async def _speed(prober: Prober, findings: Findings, timeout_s: float, longest: int) -> float | None:
-    answer = await prober.chat(_COUNTING, 1024)
+    answer = await prober.chat(_COUNTING, _FEW_TOKENS)
+    if answer.is_completion and answer.seconds < _SOON_S:
+        answer = await prober.chat(_COUNTING, _MANY_TOKENS)
     if not answer.is_completion or not answer.seconds:
         findings.note(f"speed not measured: {answer.fault}")
         return None

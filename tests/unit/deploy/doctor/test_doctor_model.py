@@ -192,6 +192,34 @@ async def test_a_slow_model_is_named_also_where_no_long_prompt_is_taken(monkeypa
     assert "EUNOE_MODEL_REPLY_SECONDS" in only(found, "a reply may take").settings
 
 
+LISTED = ({"id": "m", "meta": {"n_ctx": 16_384, "n_ctx_train": 32_768}},)
+
+
+async def test_a_long_prompt_that_is_not_answered_in_time_is_not_refused_and_what_is_known_stays_known():
+    endpoint = ProbedEndpoint(models=LISTED, slow_over=5_000, slow_s=30.0)
+    found = await examined(endpoint, Settings(model="m", model_timeout_seconds=1.0))
+    assert only(found, "about 9000 tokens", "not answered in 1 s").level is Level.WARNING
+    assert only(found, "a context window of 16384 tokens").level is Level.OK
+    assert not any("refused" in one.text for one in found)
+
+
+async def test_a_prompt_is_not_tried_that_takes_longer_to_read_than_a_call_may_last():
+    endpoint = ProbedEndpoint(models=LISTED, slow_over=500, slow_s=0.3)
+    found = await examined(endpoint, Settings(model="m", model_timeout_seconds=1.0))
+    assert only(found, "a prompt of 9000 tokens was not tried").level is Level.NOTE
+    only(found, "a context window of 16384 tokens")
+    assert max(len(str(body["messages"])) for body in endpoint.asked) < 10_000
+
+
+async def test_the_speed_of_a_slow_model_is_measured_with_a_few_tokens(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(measures, "_SOON_S", 0.0)
+    endpoint = ProbedEndpoint()
+    found = await examined(endpoint)
+    only(found, "tokens a second")
+    counted = [body["max_tokens"] for body in endpoint.asked if "Count from" in body["messages"][-1]["content"]]
+    assert counted == [48]
+
+
 async def test_a_model_of_one_stage_is_asked_too():
     settings = Settings(model="m", models={"respond": {"model": "other"}, "link": {"temperature": 0.5}})
     found = await examined(ProbedEndpoint(models=({"id": "m"}, {"id": "big"})), settings)
