@@ -108,7 +108,7 @@ class Settings(StageSettings, BaseSettings):
         description="offline, or llmlingua (an extra), or llmlingua:MODEL",
     )
     model_in_flight: Annotated[int, Tier.TUNE] = Field(
-        default=256, ge=1, description="Model calls at once, per process"
+        default=256, ge=1, description="The most model calls at once, per process; fewer while answers come late"
     )
     model_timeout_seconds: Annotated[float, Tier.TUNE] = Field(
         default=60.0, gt=0, description="A call that takes longer is made again, for half as much at once"
