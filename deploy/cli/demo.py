@@ -3,6 +3,7 @@
 import asyncio
 import os
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -252,9 +253,22 @@ def _summary(report: dict[str, Any], options: DemoOptions) -> None:
         f"{report['seconds']:.1f} s",
         highlight=False,
     )
+    if offline := made_offline(report["questions"]):
+        console.print(offline, highlight=False)
     if options.verbose or report["dead_letters"]:
         console.print(
             f"{counted(report['segments'], 'segment')}, {counted(sum(report['edges'].values()), 'link')}, "
             f"{counted(report['dead_letters'], 'dead letter')}",
             highlight=False,
         )
+
+
+def made_offline(questions: Sequence[Mapping[str, Any]]) -> str:
+    """What is to be said of replies that the offline rules made in place of a model; empty where there are none."""
+    count = sum(question["fallback"] for question in questions)
+    if not count:
+        return ""
+    return (
+        f"{count} of {counted(len(questions), 'reply')} made by the offline rules: the model gave no valid answer in"
+        " time. `eunoe doctor --only model` names what to set"
+    )

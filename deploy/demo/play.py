@@ -44,6 +44,8 @@ class AnsweredQuestion(Value):
     recall: float | None
     """The share of the evidence in the prompt, from 0 to 1; `None` where the question has no evidence."""
     seconds: float
+    fallback: bool = False
+    """Whether the offline rules replied in place of a model without a valid answer in its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,7 @@ def _asked(question: EvalQuestion, reply: Reply, seconds: float) -> AnsweredQues
         timelines=tuple(source.memory_ids for source in reply.sources if source.kind is Strategy.TIMELINE),
         recall=round(len(shown.intersection(evidence)) / len(evidence), 4) if evidence else None,
         seconds=round(seconds, 4),
+        fallback=reply.made_by.fallback,
     )
 
 

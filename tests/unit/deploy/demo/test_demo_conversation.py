@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eunoe.deploy.cli.demo import DemoOptions, citation
+from eunoe.deploy.cli.demo import DemoOptions, citation, made_offline
 from eunoe.deploy.datasets import locomo
 from eunoe.deploy.datasets.load import load_conversation, read_events
 from eunoe.deploy.datasets.loaded import LoadedConversation
@@ -318,3 +318,9 @@ def test_the_demo_names_what_a_reply_quotes_or_else_what_it_cites_first(cited: t
 def test_the_demo_says_what_it_starts(attach: bool, workers: bool, told: list[str]):
     options = DemoOptions(None, 300, attach, workers, 120.0, quiet=False, verbose=False, page=False)
     assert options.starts == told
+
+
+def test_the_demo_says_how_many_replies_a_model_did_not_make():
+    asked = [{"fallback": True}, {"fallback": False}, {"fallback": True}]
+    assert made_offline(asked).startswith("2 of 3 replies made by the offline rules")
+    assert made_offline([{"fallback": False}]) == ""
