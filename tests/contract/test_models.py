@@ -176,18 +176,18 @@ async def test_a_process_that_stood_still_asks_again_and_does_not_call_the_endpo
 
 async def test_a_server_of_few_slots_is_asked_no_more_at_once_than_it_answers_in_time():
     """All at once, the last would wait for nearly twice as long as a call may take."""
-    async with serving(replace(SCRIPTED, slots=1, delay_s=0.1), timeout_s=1.0, in_flight=50) as (_, model):
-        told = [PROMPT.model_copy(update={"user": f"[1] Bob: I bought {number} apples"}) for number in range(16)]
+    async with serving(replace(SCRIPTED, slots=1, delay_s=0.1), timeout_s=0.8, in_flight=50) as (_, model):
+        told = [PROMPT.model_copy(update={"user": f"[1] Bob: I bought {number} apples"}) for number in range(12)]
 
-        async def asked_at_once() -> int:
-            before = model.usage.retries
-            answers = await asyncio.gather(*(model.answer(prompt, Cited) for prompt in told))
-            assert [answer.line for answer in answers] == [1] * len(told)
-            return model.usage.retries - before
+        async def given_up() -> int:
+            """Calls that were given up while all were asked at once."""
+            before, asked = model.usage.retries, (model.answer(prompt, Cited) for prompt in told)
+            outcomes = await asyncio.gather(*asked, return_exceptions=True)
+            return model.usage.retries - before + sum(isinstance(outcome, Exception) for outcome in outcomes)
 
-        first = await asked_at_once()
+        first = await given_up()
         assert first > 0, "some waited too long"
-        assert await asked_at_once() < first, "it was learned how many are answered in time"
+        assert await given_up() < first, "it was learned how many are answered in time"
 
 
 async def test_the_time_of_a_decision_bounds_all_its_questions():
