@@ -36,6 +36,8 @@ class ProbedEndpoint:
     slow_over: int | None = None
     """Prompts of more tokens take ``slow_s``."""
     slow_s: float = 0.0
+    fails_at: str = ""
+    """Prompts with these words are answered with 500."""
     vector: int = 8
     url: str = ""
     chats: int = 0
@@ -77,6 +79,8 @@ class ProbedEndpoint:
             return _refusal(401, "Incorrect API key provided: sk-secret", "invalid_api_key")
         if self.models is not None and body["model"] not in [one["id"] for one in self.models]:
             return _refusal(404, "no such model", "model_not_found")
+        if self.fails_at and self.fails_at in body["messages"][-1]["content"]:
+            return web.json_response({"error": {"message": "out of order"}}, status=500)
         if self.slow_over is not None and _tokens(body) > self.slow_over:
             await asyncio.sleep(self.slow_s)
         return self._refused(body) or self._answered(body)

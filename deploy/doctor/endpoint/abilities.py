@@ -106,17 +106,21 @@ def _thinking(answer: ProbeAnswer, findings: Findings) -> tuple[bool, int]:
 
 
 async def _accepts(prober: Prober, findings: Findings, **parameter: object) -> bool:
+    """Whether a request with this parameter is taken; one that is not refused says nothing against it."""
     (name,) = parameter
     answer = await prober.chat(_DRAW, ANSWER_TOKENS, **parameter)
-    if answer.is_completion:
-        return True
-    findings.note(f"{name} is not accepted, and left out")
-    return False
+    if answer.is_refused:
+        findings.note(f"{name} is not accepted, and left out")
+    elif not answer.is_completion:
+        findings.warn(f"whether {name} is accepted is not known: {answer.fault}")
+    return not answer.is_refused
 
 
 async def _repeats(prober: Prober, fixed: Mapping[str, object], findings: Findings) -> None:
-    texts = {(await prober.chat(_DRAW, ANSWER_TOKENS, **fixed)).text.strip() for _ in range(2)}
-    if len(texts) == 1:
+    answers = [await prober.chat(_DRAW, ANSWER_TOKENS, **fixed) for _ in range(2)]
+    if not all(answer.is_completion for answer in answers):
+        findings.note("whether the same question gets the same answer is not known: it was not answered twice")
+    elif len({answer.text.strip() for answer in answers}) == 1:
         findings.ok(f"the same question gets the same answer ({', '.join(fixed) or 'no parameters'})")
     else:
         findings.note(

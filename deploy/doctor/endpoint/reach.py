@@ -10,6 +10,7 @@ from eunoe.deploy.doctor.findings import Findings
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.workers.models.endpoint.answering_model import is_another, named_model
 from eunoe.workers.models.endpoint.client import Endpoint
+from eunoe.workers.models.endpoint.retrying import NoAnswerInTime
 
 HELLO = "Answer with the one word: ready"
 HELLO_TOKENS = 512
@@ -65,6 +66,8 @@ async def _explained(prober: Prober, answer: ProbeAnswer, models: Sequence[Mappi
         return Refused(f"{endpoint.base_url} is no endpoint, {better} is: set OPENAI_BASE_URL={better}")
     if answer.status == 0 and answer.fault is not None and "cannot be reached" in str(answer.fault):
         return Unavailable(f"{answer.fault}: is the address right (OPENAI_BASE_URL)?", endpoint.server)
+    if isinstance(answer.fault, NoAnswerInTime):
+        return _away(answer, endpoint)
     if models is None and answer.status in {0, 200, 404, 405}:
         return Refused(f"{endpoint.base_url} is no OpenAI-compatible endpoint: check OPENAI_BASE_URL")
     if answer.fault is None or answer.status in {400, 422}:

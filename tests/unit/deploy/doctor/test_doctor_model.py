@@ -192,6 +192,22 @@ async def test_a_slow_model_is_named_also_where_no_long_prompt_is_taken(monkeypa
     assert "EUNOE_MODEL_REPLY_SECONDS" in only(found, "a reply may take").settings
 
 
+async def test_a_parameter_whose_question_failed_is_not_taken_for_refused():
+    found = await examined(ProbedEndpoint(fails_at="random number"))
+    assert only(found, "whether temperature is accepted is not known").level is Level.WARNING
+    assert only(found, "whether seed is accepted is not known").level is Level.WARNING
+    only(found, "whether the same question gets the same answer is not known")
+    assert not any("left out" in one.text or "gets the same answer (" in one.text for one in found)
+
+
+async def test_a_server_that_answers_nothing_in_time_and_lists_no_models_is_away():
+    found = await examined(
+        ProbedEndpoint(models=None, slow_over=0, slow_s=30.0), Settings(model="m", model_timeout_seconds=0.2)
+    )
+    assert only(found, "did not answer in 0.2 s").level is Level.AWAY
+    assert exit_of(found) is Exit.UNAVAILABLE
+
+
 LISTED = ({"id": "m", "meta": {"n_ctx": 16_384, "n_ctx_train": 32_768}},)
 
 
