@@ -264,7 +264,7 @@ def _summary(report: dict[str, Any], options: DemoOptions) -> None:
 
 
 def made_offline(questions: Sequence[Mapping[str, Any]]) -> str:
-    """What is to be said of replies that the offline rules made in place of a model; empty where there are none."""
+    """Tell of replies that the offline rules made in place of a model; empty where there are none."""
     count = sum(question["fallback"] for question in questions)
     if not count:
         return ""
