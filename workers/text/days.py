@@ -19,7 +19,7 @@ _COUNT = r"\d{1,2}|" + "|".join(_NUMBERS)
 _RELATIVE = GuardedPattern(
     rf"\b(?:(?P<word>{_DAY_WORD})"
     rf"|(?P<way>last|next|this) (?P<unit>week|weekend|month|year|{_DAY})"
-    rf"|(?P<count>{_COUNT}) (?P<many>day|week|month|year)s? ago)\b(?!['’]| ?[(\[][^)\]]{{0,24}}\d{{4}})",
+    rf"|(?P<count>{_COUNT}) (?P<many>day|week|month|year)s? ago)\b(?!['’]| ?[(\[][^)\]]{{0,40}}\d{{4}})",
     re.IGNORECASE,
 )
 

@@ -40,7 +40,8 @@ _PREGNANCY = timedelta(weeks=40)
 """A pregnancy that somebody tells of is over after it, whether or not they tell of the birth."""
 _MAY_END = re.compile(
     r"\b(?:until|till?|bis|hasta|jusqu\w*|fino|tot|through|thru|up to|by|due|deadline|"
-    r"temporar\w*|last(?:s|ing)|leav(?:e|es|ing)|back|over|"
+    r"temporar\w*|last(?:s|ing)|leav(?:e|es|ing)|back|over|only|"
+    r"this (?:week|weekend|month|year|term|semester|season|spring|summer|autumn|fall|winter)|"
     r"(?:end|expire|finish|return|stop|clos)(?:e?s|ing)?|"
     r"for (?:(?:the|only|just|about|another|next|first|coming|a|an|some|few|\w{1,9}) ){1,4}"
     r"(?:day|night|week|weekend|fortnight|month|year|term|semester|season|summer|winter|while)s?)\b",

@@ -455,6 +455,7 @@ async def test_kind_and_end_of_an_answer_are_checked(row: dict, kind: MemoryKind
     [
         ("I am in Rome until Sunday.", date(2026, 3, 8)),
         ("I'm staying with Ben for two weeks, or less.", date(2026, 3, 8)),
+        ("I am in Rome this week.", date(2026, 3, 8)),
         ("Ich bin bis Sonntag in Rom.", date(2026, 3, 8)),
         ("I have moved to Rome, and it is lovely here.", None),
     ],
@@ -465,11 +466,16 @@ async def test_an_end_of_which_no_line_speaks_is_none(said: str, last: date | No
     assert draft.expires_at == (end_of_day(last) if last else None)
 
 
+WEEKEND = "Ann was ill last weekend [the weekend before 14 September 2026]."
+"""The longest way to write a day."""
+
+
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
         ("Ann recovered from the flu yesterday.", "Ann recovered from the flu yesterday (3 March 2026)."),
         ("Ann got well yesterday [3 March 2026].", "Ann got well yesterday [3 March 2026]."),
+        (WEEKEND, WEEKEND),
         ("Ann got well (the day before, yesterday).", "Ann got well (the day before, yesterday (3 March 2026))."),
     ],
 )
